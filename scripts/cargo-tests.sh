@@ -18,10 +18,10 @@ trap 'exit 1' INT TERM
 export MALLOC_TRIM_THRESHOLD_=2147483647 MALLOC_MMAP_THRESHOLD_=1048576
 
 # cargo runs one test program after the other, and at the end of most of them a core is idle; an emulated guest keeps only one
-# busy. So the programs that boot virtual machines, whose names begin with kernel, run beside the others and leave them a core.
-# Their output follows the others'.
+# busy. So the longest of the programs that boot virtual machines, whose names begin with kernel, runs beside the others and
+# leaves them a core. The others of that name come last, beside what is left of it.
 RUST_TEST_THREADS=$((($(nproc) + 1) / 2)) setsid \
-	"$cargo" test --locked --workspace --no-fail-fast --test 'kernel*' >"$logs/kernel" 2>&1 &
+	"$cargo" test --locked --workspace --no-fail-fast --test kernel >"$logs/kernel" 2>&1 &
 kernel=$!
 
 # tests PART ARGUMENT...: other tests. POSIX sh has no pipefail: the status goes round the pipe in a file.
@@ -39,13 +39,14 @@ tests() {
 failed=0
 tests others --lib --bins --test '[!k]*'
 tests docs --doc
+tests guests --test 'kernel_*'
 wait "$kernel" || failed=$?
 kernel=
 cat "$logs/kernel"
 
 awk '/^test result:/ { passed += $4; failed += $6; skipped += $8 }
 	END { printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skipped }' \
-	"$logs/kernel" "$logs/others" "$logs/docs"
+	"$logs/kernel" "$logs/others" "$logs/docs" "$logs/guests"
 # A test program that crashed has no result to count: cargo names it.
-sed -n 's/^    \(`-p .*`\)$/tests: failed: cargo test \1/p' "$logs/kernel" "$logs/others" "$logs/docs" | tr -d '`'
+sed -n 's/^    \(`-p .*`\)$/tests: failed: cargo test \1/p' "$logs/kernel" "$logs/others" "$logs/docs" "$logs/guests" | tr -d '`'
 exit "$failed"

@@ -30,11 +30,15 @@ set -e
 cd /tmp
 load() { stress-ng --quiet --timeout ${0}s "$@"; }
 load --affinity 10 --affinity-rand
-load --cpu 6 --switch 3 --nanosleep 1 &
+# Longer: each change is three processes, which takes a while in an emulated guest.
+stress-ng --quiet --timeout $(($0 + 4))s --cpu 6 --switch 3 --nanosleep 1 &
 n=0
 while kill -0 $! 2>/dev/null; do
-    for task in $(ls /proc/[0-9]*/task | grep -x '[0-9]*'); do
-        grep -qs stress-ng /proc/$task/comm || continue
+    for file in /proc/[0-9]*/task/*/comm; do
+        read -r name <"$file" || continue
+        case $name in stress-ng*) ;; *) continue ;; esac
+        task=${file%/comm}
+        task=${task##*/}
         n=$((n + 7))
         taskset -cp $((n % 8)) $task
         taskset -cp 0-7 $task
