@@ -11,7 +11,7 @@ use tiltyard_exec::ExecOutcome;
 use tiltyard_fidelity::judge::{Least, Limits, Measured, Requests, Row, add_starts, judge};
 use tiltyard_fidelity::set::{Comparison, Results, Set, Setting};
 use tiltyard_kernel::rounds::Rounds;
-use tiltyard_kernel::{Accel, Progress, Report, Trace, vm};
+use tiltyard_kernel::{Accel, KernelError, Progress, Report, Trace, vm};
 use tiltyard_measure::Summary;
 use tiltyard_model::Machine;
 use tiltyard_model::machine::Jitter;
@@ -21,6 +21,7 @@ use crate::Error;
 use crate::calibration::Under;
 use crate::guest::Guest;
 use crate::kernel_fault::{Culprit, KernelFault};
+use crate::kernel_results::cut_short;
 use crate::simulation::{self, Experiment, Written};
 use crate::{calibration, kernel_runs, machines, objects, schedulers, threads, workloads};
 
@@ -300,6 +301,12 @@ fn in_kernel(
         let told = threads::Printed::parse(printed).map_err(|e| failed(&e.to_string()))?;
         *lost += events;
         figures.push(measured(&told.outcome, summary, &app_names(workload), set));
+    }
+    // A comparison without figures would look like one without errors.
+    if schedulers.iter().any(|(_, runs, _)| runs.is_empty()) {
+        let why = cut_short(&report).unwrap_or("a scheduler has no run");
+        let place = format!("{}: {}", setting.name, workload.name);
+        return Err(Error::from(KernelError::Guest(why.to_owned())).within(&place));
     }
     Ok(Real { report, schedulers })
 }
