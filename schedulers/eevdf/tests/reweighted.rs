@@ -3,27 +3,14 @@
 
 use tiltyard_schedtest::{Lab, costed, globals, object, parse};
 
-/// Share of four CPUs that one hog on each gets beside twelve sleepers of another app.
+/// Share of four CPUs that a hog on each gets beside twelve sleepers of another app.
 fn share_of_hogs(place_current: bool) -> f64 {
-    let task = |kind: &str, cpu: u32, rest: &str| {
-        format!(r#""{kind}{cpu}": {{ "loop": -1, "cpus": [{cpu}], {rest} }}"#)
-    };
-    let sleepers = r#""instance": 12,
-        "tiltyard": { "app": "sleepers", "run": { "exp": 1500 }, "sleep": { "exp": 4000 } }"#;
-    let hog = r#""run": 100000, "tiltyard": { "app": "hogs" }"#;
-    let tasks: Vec<String> = (0..4)
-        .flat_map(|cpu| [task("sleeper", cpu, sleepers), task("hog", cpu, hog)])
-        .collect();
-    let workload = format!(
-        r#"{{ "tiltyard": {{ "apps": {{ "sleepers": {{}}, "hogs": {{}} }} }},
-            "global": {{ "duration": 2 }}, "tasks": {{ {} }} }}"#,
-        tasks.join(",")
-    );
+    let workload = include_str!("../../../workloads/starved-group-4c.json");
     let machine = costed("pack:1 core:4 pu:1", 250);
     let globals = globals(&[("place_current", i128::from(place_current))]);
     let mut lab = Lab::new(&machine, object("eevdf", 4));
     lab.globals = &globals;
-    let ran = lab.run(&parse(&workload)).expect("a run");
+    let ran = lab.run(&parse(workload)).expect("a run");
     let hogs = ran.summary.apps.iter().find(|app| app.app == "hogs");
     let runtime_ns = hogs.expect("hogs").runtime_ns;
     runtime_ns as f64 / (4 * ran.summary.duration_ns) as f64
