@@ -47,6 +47,19 @@ impl Summary {
     pub fn wasted_ns(&self) -> Option<u64> {
         self.cpus.iter().map(|cpu| cpu.wasted_ns).sum()
     }
+
+    /// The apps whose workload has requests of several classes.
+    pub fn several_classes(&self) -> Vec<String> {
+        let several = self.apps.iter().filter(|app| app.several_classes);
+        several.map(|app| app.app.clone()).collect()
+    }
+
+    /// It is known that these are such apps, and no others.
+    pub fn set_several_classes(&mut self, apps: &[String]) {
+        for app in &mut self.apps {
+            app.several_classes = apps.contains(&app.app);
+        }
+    }
 }
 
 /// Tasks listed one by one in a [`Summary`].
@@ -121,7 +134,7 @@ pub struct AppSummary {
     pub migrations: u64,
     pub fairness: Fairness,
     /// Its workload has requests of several classes, whether or not requests of more than one have ended: then the names of
-    /// their figures begin with the class. Not known of events that are measured without their workload.
+    /// their figures begin with the class. Not known of real kernels.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub several_classes: bool,
 }

@@ -130,6 +130,7 @@ impl SimOrigin<'_> {
             origin_ns: simulation::origin_ns(workload),
             end_ns: run.outcome.end_ns,
             lost_events: 0,
+            several_classes: run.summary.several_classes(),
             result: value(&result),
         }
     }
@@ -240,6 +241,7 @@ impl KernelOrigin<'_> {
             origin_ns: recorded.origin_ns,
             end_ns: recorded.end_ns,
             lost_events: recorded.lost,
+            several_classes: Vec::new(),
             result: value(&result),
         }
     }

@@ -135,11 +135,12 @@ fn finish(trace: Option<perfetto::Writer<Output>>, printk: Option<Printk>) -> Re
 /// The metrics of a run of this workload.
 pub(crate) fn summary(recorder: Recorder, end_ns: u64, workload: &Workload) -> Summary {
     let mut summary = recorder.finish(end_ns);
-    for (i, app) in workload.apps.iter().enumerate() {
-        let several = workload.classes_of(i).len() > 1;
-        let rows = summary.apps.iter_mut().filter(|row| row.app == app.name);
-        rows.for_each(|row| row.several_classes = several);
-    }
+    let apps = workload.apps.iter().enumerate();
+    let several: Vec<String> = apps
+        .filter(|(i, _)| workload.classes_of(*i).len() > 1)
+        .map(|(_, app)| app.name.clone())
+        .collect();
+    summary.set_several_classes(&several);
     summary
 }
 

@@ -41,6 +41,9 @@ pub struct About {
     pub end_ns: u64,
     /// Events that are missing because the kernel had no room for them.
     pub lost_events: u64,
+    /// Apps whose workload has requests of several classes; absent if there are none, or the workload is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub several_classes: Vec<String>,
     /// What results contain besides metrics of events. Each arena has its own members.
     pub result: Value,
 }

@@ -161,7 +161,8 @@ fn measure(
         output.finish()?;
     }
     let about = file.about;
-    let summary = summary.finish(about.end_ns);
+    let mut summary = summary.finish(about.end_ns);
+    summary.set_several_classes(&about.several_classes);
     let (timeline, grouped) = view.sink;
     let view = grouped.map(|recorder| recorder.finish(about.end_ns));
     Ok(Measured {
