@@ -27,9 +27,6 @@ struct Case {
     seconds: f64,
     /// If there are none: all that are shipped, and the kernel's example.
     schedulers: &'static [&'static str],
-    /// Wall time of the nearest peer with scx_simple, in seconds: the median of seven runs that alternated with ours,
-    /// on the machine of docs/explanation/speed.md. On another machine the ratio is only a hint.
-    peer_s: Option<f64>,
 }
 
 const CASES: &[Case] = &[
@@ -41,7 +38,6 @@ const CASES: &[Case] = &[
         machine: "package:4 [numa] l3:1 core:8 pu:1",
         seconds: 60.0,
         schedulers: USUAL,
-        peer_s: Some(0.405),
     },
     Case {
         name: "pingpong",
@@ -51,7 +47,6 @@ const CASES: &[Case] = &[
         machine: "package:1 [numa] l3:1 core:4 pu:1",
         seconds: 10.0,
         schedulers: &[],
-        peer_s: Some(0.540),
     },
     Case {
         name: "io",
@@ -61,7 +56,6 @@ const CASES: &[Case] = &[
         machine: "package:4 [numa] l3:1 core:8 pu:1",
         seconds: 2.0,
         schedulers: USUAL,
-        peer_s: Some(0.317),
     },
     Case {
         name: "mixed",
@@ -71,7 +65,6 @@ const CASES: &[Case] = &[
         machine: "package:2 [numa] l3:12 core:8 pu:2",
         seconds: 5.0,
         schedulers: USUAL,
-        peer_s: None,
     },
     Case {
         name: "figure-6",
@@ -81,7 +74,6 @@ const CASES: &[Case] = &[
         machine: "opteron32",
         seconds: 260.0,
         schedulers: &["ule", "cfs"],
-        peer_s: None,
     },
     half("half-32", 64, "package:2 [numa] l3:1 core:8 pu:2"),
     half(
@@ -98,7 +90,6 @@ const CASES: &[Case] = &[
         machine: "package:2 group:4 [numa] l3:4 core:8 pu:2",
         seconds: 2.0,
         schedulers: &["fifo"],
-        peer_s: None,
     },
 ];
 
@@ -121,7 +112,6 @@ const fn half(name: &'static str, instances: u32, machine: &'static str) -> Case
         // As many events in each.
         seconds: 1024.0 / instances as f64,
         schedulers: &["fifo", "rr"],
-        peer_s: None,
     }
 }
 
@@ -157,7 +147,7 @@ fn main() -> Result<()> {
         args.drain(..2);
     }
     println!(
-        "{:<10} {:<11} {:>8} {:>10} {:>12} {:>12} {:>9} {:>12} {:>9} {:>7} {:>7}",
+        "{:<10} {:<11} {:>8} {:>10} {:>12} {:>12} {:>9} {:>12} {:>9} {:>7}",
         "case",
         "scheduler",
         "wall s",
@@ -167,8 +157,7 @@ fn main() -> Result<()> {
         "ns/event",
         "insns/event",
         "peak MB",
-        "x fifo",
-        "x peer"
+        "x fifo"
     );
     for case in CASES {
         let is_chosen = |scheduler: &String| {
@@ -192,6 +181,7 @@ fn main() -> Result<()> {
 fn print_claims() -> Result<()> {
     println!("all claims of sections 5 and 6, ten seeds");
     let tiltyard = std::env::current_exe()?.with_file_name("tiltyard");
+    let before_s = usage(libc::RUSAGE_CHILDREN).ru_utime.tv_sec;
     let start = Instant::now();
     let output = Command::new(&tiltyard)
         .args(["reproduce", "--seeds", "10", "--no-cache"])
@@ -202,7 +192,7 @@ fn print_claims() -> Result<()> {
     if !output.status.success() {
         bail!("claims: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    let cpu_s = usage(libc::RUSAGE_CHILDREN).ru_utime.tv_sec;
+    let cpu_s = usage(libc::RUSAGE_CHILDREN).ru_utime.tv_sec - before_s;
     println!("{:<10} {wall_s:>20.0} s wall, {cpu_s} s of CPUs", "claims");
     Ok(())
 }
@@ -258,13 +248,9 @@ fn median<T>(mut all: Vec<T>, key: impl Fn(&T) -> f64) -> T {
 
 fn print_line(case: &Case, scheduler: &str, middle: &Figures, x_fifo: Option<f64>) {
     let wall_s = middle.wall_s;
-    let peer = match case.peer_s {
-        Some(peer_s) if scheduler == EXAMPLE => format!("{:.1}", peer_s / wall_s),
-        _ => String::new(),
-    };
     let fifo = x_fifo.map_or(String::new(), |ratio| format!("{ratio:.2}"));
     println!(
-        "{:<10} {scheduler:<11} {wall_s:>8.3} {:>10} {:>12.0} {:>12.0} {:>9.0} {:>12.1} {:>9.1} {fifo:>7} {peer:>7}",
+        "{:<10} {scheduler:<11} {wall_s:>8.3} {:>10} {:>12.0} {:>12.0} {:>9.0} {:>12.1} {:>9.1} {fifo:>7}",
         case.name,
         middle.switches,
         middle.switches / wall_s,

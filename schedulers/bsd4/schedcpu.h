@@ -44,8 +44,8 @@ static __always_inline bool schedcpu_task(struct bsd4_task *t)
 	return apply_user_pri(t);
 }
 
-/* The queue to which a waiting task moves; @cpu is where the kernel has it. Unlike FreeBSD's
- * thread, a timer does not make an idle CPU choose again. */
+/* The queue to which a waiting task moves; @cpu is where the kernel has it. FreeBSD
+ * does this in a thread, after which an idle CPU picks again; after a timer it has to be kicked. */
 static __always_inline u64 requeue_queue(struct task_struct *p, struct bsd4_task *t, s32 cpu,
 					 u64 from)
 {
@@ -102,7 +102,8 @@ static __always_inline void rescue(u32 i, u64 now_ns)
 		return;
 	if (!requeue(i, 0, ADD_SCHEDCPU | ADD_HEAD, now_ns))
 		return;
-	/* Between the heads of two queues, this decides. running() takes it back. */
+	/* dispatch() compares the priorities of the heads of two queues. running() restores this
+	 * one. */
 	WRITE_ONCE(t->pri, 0);
 	WRITE_ONCE(t->queued_ns, 0);
 	__sync_fetch_and_add(&nr_rescued, 1);

@@ -15,8 +15,9 @@ const volatile u32 scaling = 1;
 
 /* A task that joins keeps its lag. Off: it joins with none. */
 const volatile bool place_lag = true;
-/* So does a group that has the turn while its weight changes, although V counts it already:
- * README.md says what comes of that. Linux did so until 2026. Off: its lag is not enlarged. */
+/* When the weight of a group that has the turn changes, its lag is enlarged like that of one that
+ * joins, although V counts it already; README.md describes the effect. Linux did so until 2026.
+ * Off: its lag is not enlarged. */
 const volatile bool place_current = true;
 /* A new task begins in the middle of a request. */
 const volatile bool place_deadline_initial = true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel's types, parsed once for all schedulers: reading vmlinux.h takes half of a small scheduler's front end.
 //!
-//! `scx/common.bpf.h` defines one macro and then includes vmlinux.h. A source that begins with it finds both in a
-//! precompiled header, also if it is compiled with macros that occur in neither. That is no other source for the compiler, so
-//! an object is the same with and without. All of `scx/common.bpf.h` would save more, but then its variables are placed in
+//! `scx/common.bpf.h` defines one macro and then includes vmlinux.h. A source that begins with it gets both from a
+//! precompiled header, even if it is compiled with extra macros, provided that these occur in neither. The compiler sees the
+//! same source either way, so the object is identical. All of `scx/common.bpf.h` would save more, but then its variables are placed in
 //! another order: on other cache lines.
 
 use crate::cache::{self, Cache};

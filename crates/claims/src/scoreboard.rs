@@ -131,7 +131,7 @@ pub fn variations(variations: &[Variation], width: usize) -> String {
     let turned = variations.iter().filter(|v| !v.changes.is_empty()).count();
     let calm = variations.len() - turned;
     format!(
-        "{}\n\n{}, {calm} of them turn no verdict\n",
+        "{}\n\n{}, {calm} of them change no verdict\n",
         text_of(table),
         count(variations.len(), "variation")
     )
@@ -165,31 +165,31 @@ pub fn trials(trials: &[Trials], width: usize) -> String {
     format!("{}\n\n{} claims\n", text_of(table), trials.len())
 }
 
-/// A row per mutation: the claims that turned, among those that it names and others.
+/// A row per mutation: the claims that turned, among those that it names and others, and those that should have.
 pub fn mutations(chosen: &[(&Mutations, &Mutation)], tried: &[Tried], width: usize) -> String {
-    let mut table = board(
-        width,
-        &[
-            "mutation",
-            "what is wrong",
-            "turned",
-            "did not turn",
-            "not measured",
-        ],
-    );
+    // Names of claims are long: more columns would leave no room for them.
+    let mut table = board(width, &["mutation", "claim", "verdict"]);
     let mut survivors = 0;
     for ((file, mutation), tried) in chosen.iter().zip(tried) {
         survivors += usize::from(tried.turned.is_empty());
+        let mut claims = Vec::new();
+        claims.extend(tried.turned.iter().map(|id| (id.as_str(), "turned")));
+        claims.extend(
+            tried
+                .unturned(mutation)
+                .into_iter()
+                .map(|id| (id, "did not turn")),
+        );
+        claims.extend(tried.lost.iter().map(|id| (id.as_str(), "not measured")));
+        let (ids, verdicts): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
         table.add_row([
-            format!("{}.{}", file.scheduler, mutation.id),
-            mutation.what.clone(),
-            tried.turned.join("\n"),
-            tried.unturned(mutation).join("\n"),
-            tried.lost.join("\n"),
+            format!("{}.{}\n{}", file.scheduler, mutation.id, mutation.what),
+            ids.join("\n"),
+            verdicts.join("\n"),
         ]);
     }
     format!(
-        "{}\n\n{}, {survivors} of them turn no verdict\n",
+        "{}\n\n{}, {survivors} of them change no verdict\n",
         text_of(table),
         count(tried.len(), "mutation")
     )

@@ -432,7 +432,7 @@ mod tests {
         assert!(
             holds(&sum(100_000))
                 .unwrap_err()
-                .contains("longer than 2048")
+                .contains("more than 2048 tokens")
         );
         assert_eq!(holds(&sum(1000)), Ok(true));
     }

@@ -81,7 +81,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
             return error(at, format!("{first:?} is not expected here"));
         };
         if tokens.len() == MAX_TOKENS {
-            return error(at, "the expression is longer than 2048 words and signs");
+            return error(at, "the expression has more than 2048 tokens");
         }
         tokens.push(Token { at, kind });
         at += len;

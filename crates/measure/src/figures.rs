@@ -101,7 +101,7 @@ fn app_figures(out: &mut Figures, run: &Summary, app: &AppSummary) {
     let classes: Vec<&RequestSummary> = run.requests.iter().filter(|r| r.app == app.app).collect();
     let (warm_up, measured): (Vec<&RequestSummary>, Vec<&RequestSummary>) =
         classes.iter().partition(|class| class.is_warm_up());
-    let several = app.several_classes || classes.len() > 1;
+    let several = app.request_classes.len().max(classes.len()) > 1;
     finish_figures(out, run, app);
     for class in &measured {
         request_figures(out, class, several, true);

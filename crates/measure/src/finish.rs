@@ -200,7 +200,7 @@ impl Recorder {
             starved_ns: state.starved_ns + kept_out_ns,
             switches,
             migrations: sum(|t| t.migrations),
-            several_classes: false,
+            request_classes: Vec::new(),
             fairness: fairness(own_slots.clone().map(|slot| {
                 let runtime_ns = self.tasks[slot].runtime_ns;
                 (runtime_ns, self.lifetime_ns(slot, end_ns))

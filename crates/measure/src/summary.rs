@@ -2,6 +2,8 @@
 //! What a run gave. Times are integers in ns, counted from the origin; lists have a fixed order, so
 //! that the same run gives the same bytes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tiltyard_model::{OverheadCause, SwitchCause};
 
@@ -48,16 +50,18 @@ impl Summary {
         self.cpus.iter().map(|cpu| cpu.wasted_ns).sum()
     }
 
-    /// The apps whose workload has requests of several classes.
-    pub fn several_classes(&self) -> Vec<String> {
-        let several = self.apps.iter().filter(|app| app.several_classes);
-        several.map(|app| app.app.clone()).collect()
+    /// By app, the classes of its workload's requests.
+    pub fn request_classes(&self) -> BTreeMap<String, Vec<String>> {
+        let having = self.apps.iter().filter(|a| !a.request_classes.is_empty());
+        having
+            .map(|a| (a.app.clone(), a.request_classes.clone()))
+            .collect()
     }
 
-    /// It is known that these are such apps, and no others.
-    pub fn set_several_classes(&mut self, apps: &[String]) {
+    /// It is known that apps make requests of these classes, and of no others.
+    pub fn set_request_classes(&mut self, by_app: &BTreeMap<String, Vec<String>>) {
         for app in &mut self.apps {
-            app.several_classes = apps.contains(&app.app);
+            app.request_classes = by_app.get(&app.app).cloned().unwrap_or_default();
         }
     }
 }
@@ -133,10 +137,10 @@ pub struct AppSummary {
     pub switches: Switches,
     pub migrations: u64,
     pub fairness: Fairness,
-    /// Its workload has requests of several classes, whether or not requests of more than one have ended: then the names of
-    /// their figures begin with the class. Not known of real kernels.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub several_classes: bool,
+    /// Classes of its workload's requests, whether or not any of them has ended. If there are several, the names of their
+    /// figures begin with the class. Not known of real kernels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_classes: Vec<String>,
 }
 
 /// How evenly the tasks of an app got CPU time. A task's share is its runtime over its lifetime.
@@ -181,7 +185,7 @@ pub struct TaskSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSummary {
     pub class: String,
-    /// The app of the first task that made one.
+    /// The app of the tasks that made them.
     pub app: String,
     /// Zero durations throughout when the workload only counts completions.
     pub latency: Latency,
@@ -189,10 +193,14 @@ pub struct RequestSummary {
     pub last_end_ns: u64,
 }
 
+/// Requests of such a class only prepare what is measured.
+fn is_warm_up(class: &str) -> bool {
+    class.starts_with("warm")
+}
+
 impl RequestSummary {
-    /// Requests of a class whose name begins like this only prepare what is measured.
     pub(crate) fn is_warm_up(&self) -> bool {
-        self.class.starts_with("warm")
+        is_warm_up(&self.class)
     }
 
     /// Requests per second between the first begin and the last end; `None` for an empty window.
@@ -216,6 +224,18 @@ impl Summary {
             let window_ns = class.last_end_ns.saturating_sub(class.first_begin_ns);
             let is_measured = lives && !class.is_warm_up();
             is_measured && class.latency.count >= MANY_REQUESTS && silent_ns > window_ns
+        })
+    }
+
+    /// Apps with a class of requests none of which has ended. Not of warm-up.
+    pub fn unserved_requests(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.apps.iter().flat_map(|app| {
+            let classes = app.request_classes.iter().map(String::as_str);
+            classes.map(move |class| (app.app.as_str(), class))
+        });
+        all.filter(|(app, class)| {
+            let mut ended = self.requests.iter();
+            !is_warm_up(class) && !ended.any(|r| r.app == *app && r.class == *class)
         })
     }
 }

@@ -19,7 +19,15 @@ const MENTIONED: f64 = 0.1;
 type Kind = fn(&[Summary]) -> Option<String>;
 
 /// Those that say most first.
-const KINDS: [Kind; 6] = [starvation, never_ran, stopped, preemptions, probes, causes];
+const KINDS: [Kind; 7] = [
+    starvation,
+    never_ran,
+    unserved,
+    stopped,
+    preemptions,
+    probes,
+    causes,
+];
 
 /// Facts about the runs of schedulers: all of a single one in one sentence; of several a sentence for each kind, so that
 /// what is compared stands together.
@@ -136,6 +144,20 @@ fn never_ran(runs: &[Summary]) -> Option<String> {
     (!told.is_empty()).then(|| told.join("; "))
 }
 
+/// Classes none of whose requests ended in any of the runs.
+fn unserved(runs: &[Summary]) -> Option<String> {
+    let (first, others) = runs.split_first()?;
+    let in_all = first.unserved_requests().filter(|class| {
+        let mut others = others.iter();
+        others.all(|run| run.unserved_requests().any(|c| c == *class))
+    });
+    let named = in_all
+        .take(MAX_NAMED)
+        .map(|(app, class)| format!("no \"{class}\" of {app} ended"));
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| named.join("; "))
+}
+
 /// Requests that stopped early, in the first run that has such.
 fn stopped(runs: &[Summary]) -> Option<String> {
     let run = runs
@@ -243,7 +265,7 @@ fn probes(runs: &[Summary]) -> Option<String> {
         .take(MAX_NAMED)
         .collect();
     Some(format!(
-        "mean of reported {name} and its range: {}",
+        "reported {name}, mean (range): {}",
         apps.join(", ")
     ))
 }

@@ -105,7 +105,7 @@ fn why_says_only_what_was_measured() {
     );
     assert_eq!(
         reported,
-        "Under unfair and fair, mean of reported penalty and its range: hog 99 (99..99), server 3 (3..3)."
+        "Under unfair and fair, reported penalty, mean (range): hog 99 (99..99), server 3 (3..3)."
     );
     assert!(
         busy.contains("under fair, the CPU was busy with tasks 100 % of the time"),
@@ -121,7 +121,7 @@ fn why_of_one_scheduler_is_one_sentence() {
         got.why,
         [
             "Under unfair, hog was starved (its only task): longest wait 2.00 s, total 2.00 s; \
-          server preempted hog tasks once, 100 % of all preemptions; mean of reported penalty and its range: hog 99 \
+          server preempted hog tasks once, 100 % of all preemptions; reported penalty, mean (range): hog 99 \
           (99..99), server 3 (3..3); the CPU was busy with tasks 100 % of the time, 4 switches, 50.0 % of them because a task \
           went to sleep."
         ]

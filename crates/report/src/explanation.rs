@@ -169,8 +169,8 @@ impl Explanation {
         let (share, alone) = (part(cause.share.value), part(cause.alone));
         let not_listed = match rest {
             rest if rest < -0.5 => format!(
-                " With all listed mechanisms switched off, the difference is reversed ({} of it), so it also has causes that are \
-                 not listed.",
+                " With all listed mechanisms switched off, the difference is reversed (to {} of it): causes that are not listed \
+                 contribute, too.",
                 units::share(rest)
             ),
             _ => String::new(),

@@ -125,7 +125,8 @@ fn conclusions_are_only_as_strong_as_the_difference() {
     );
     let reversed = conclusion(|of| of.remainder = exactly(260.0));
     assert!(
-        reversed.contains("the difference is reversed (-65.0 % of it), so it also has causes"),
+        reversed
+            .contains("the difference is reversed (to -65.0 % of it): causes that are not listed"),
         "{reversed}"
     );
     let rest = conclusion(|of| of.remainder = exactly(-320.0));

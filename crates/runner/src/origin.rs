@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where the events of a run come from, as event files and tables record it: what ran, on what, under which scheduler.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -130,7 +131,7 @@ impl SimOrigin<'_> {
             origin_ns: simulation::origin_ns(workload),
             end_ns: run.outcome.end_ns,
             lost_events: 0,
-            several_classes: run.summary.several_classes(),
+            request_classes: run.summary.request_classes(),
             result: value(&result),
         }
     }
@@ -241,7 +242,7 @@ impl KernelOrigin<'_> {
             origin_ns: recorded.origin_ns,
             end_ns: recorded.end_ns,
             lost_events: recorded.lost,
-            several_classes: Vec::new(),
+            request_classes: BTreeMap::new(),
             result: value(&result),
         }
     }

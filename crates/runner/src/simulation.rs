@@ -136,11 +136,11 @@ fn finish(trace: Option<perfetto::Writer<Output>>, printk: Option<Printk>) -> Re
 pub(crate) fn summary(recorder: Recorder, end_ns: u64, workload: &Workload) -> Summary {
     let mut summary = recorder.finish(end_ns);
     let apps = workload.apps.iter().enumerate();
-    let several: Vec<String> = apps
-        .filter(|(i, _)| workload.classes_of(*i).len() > 1)
-        .map(|(_, app)| app.name.clone())
-        .collect();
-    summary.set_several_classes(&several);
+    let classes = apps.map(|(i, app)| {
+        let classes = workload.classes_of(i).into_iter().map(str::to_owned);
+        (app.name.clone(), classes.collect())
+    });
+    summary.set_request_classes(&classes.collect());
     summary
 }
 

@@ -63,8 +63,8 @@ impl Moves {
     }
 }
 
-/// As long as this is held, a signal does not end the process. Hold it while several outputs get their names, or one takes
-/// the place of another: all of that happens, or nothing of it.
+/// While this is held, a signal does not end the process, for at most [`PATIENCE`]. Hold it while several outputs get their
+/// names, or one replaces another, so that either all of that happens or none.
 pub struct Undisturbed(());
 
 /// Blocks forever if a signal has come. One thread may hold several.

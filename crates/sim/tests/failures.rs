@@ -200,15 +200,15 @@ fn init_returns_an_error() {
         ("INIT_ERROR", "(-28), ENOSPC"),
         (
             "SAME_DSQ",
-            "(-17), EEXIST; scx_bpf_create_dsq(0x0, -1): a DSQ has this id already",
+            "(-17), EEXIST; scx_bpf_create_dsq(0x0, -1): a DSQ with this id already exists",
         ),
         (
             "NO_NODE",
-            "(-22), EINVAL; scx_bpf_create_dsq(0x0, 7): no node 7; there are 1, or -1 for any",
+            "(-22), EINVAL; scx_bpf_create_dsq(0x0, 7): node 7 does not exist; number of nodes: 1; -1 means any node",
         ),
         (
             "BUILTIN_DSQ",
-            "(-22), EINVAL; scx_bpf_create_dsq(0x8000000000000001, -1): ids with bit 63 are of built-in DSQs",
+            "(-22), EINVAL; scx_bpf_create_dsq(0x8000000000000001, -1): ids with bit 63 set are reserved for built-in DSQs",
         ),
     ] {
         let run = break_by(&format!("BREAK={mistake}")).expect("an orderly end");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The head of a file: all that is known about a run besides its events.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tiltyard_model::machine;
@@ -41,9 +43,9 @@ pub struct About {
     pub end_ns: u64,
     /// Events that are missing because the kernel had no room for them.
     pub lost_events: u64,
-    /// Apps whose workload has requests of several classes; absent if there are none, or the workload is not known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub several_classes: Vec<String>,
+    /// By app, the classes of its workload's requests; absent if there are none, or the workload is not known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub request_classes: BTreeMap<String, Vec<String>>,
     /// What results contain besides metrics of events. Each arena has its own members.
     pub result: Value,
 }

@@ -13,7 +13,7 @@ pub(super) fn sensitivity(out: &mut String, variations: &[Variation]) {
     let _ = writeln!(
         out,
         "\n## What depends on assumed numbers\n\nNumbers of workloads, machines and presets that no source fixes were changed one at a time, to half and \
-         twice what they are or to values that the experiment states (`tiltyard reproduce --sensitivity`): {} variations. {} of them turn no \
+         twice what they are or to values that the experiment states (`tiltyard reproduce --sensitivity`): {} variations. {} of them change no \
          verdict. The others:\n\n\
          | number of | parameter | tried | claim | from | to | measured then |\n| --- | --- | ---: | --- | --- | --- | --- |",
         variations.len(),

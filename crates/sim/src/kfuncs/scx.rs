@@ -230,12 +230,16 @@ extern "C" fn scx_bpf_create_dsq(mut e: EnginePtr, dsq_id: u64, node: u64) -> i6
     }
     let (node, nr_nodes) = (node as i32, e.topology.nr_nodes);
     let (error, why) = if dsq_id & DSQ_BUILTIN != 0 {
-        (EINVAL, "ids with bit 63 are of built-in DSQs".to_owned())
+        (
+            EINVAL,
+            "ids with bit 63 set are reserved for built-in DSQs".to_owned(),
+        )
     } else if node < -1 || node >= nr_nodes as i32 {
-        let why = format!("no node {node}; there are {nr_nodes}, or -1 for any");
+        let why =
+            format!("node {node} does not exist; number of nodes: {nr_nodes}; -1 means any node");
         (EINVAL, why)
     } else if e.ext.dsqs.create(dsq_id).is_none() {
-        (EEXIST, "a DSQ has this id already".to_owned())
+        (EEXIST, "a DSQ with this id already exists".to_owned())
     } else {
         return 0;
     };

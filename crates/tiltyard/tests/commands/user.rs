@@ -88,10 +88,11 @@ fn requests_are_named_by_their_class_if_the_workload_has_several() {
         let (get, put) = (request("get", 100), request("put", put_us));
         let text = format!(r#"{{ "tasks": {{ "get": {get}, "put": {put} }} }}"#);
         fs::write(&file, text).unwrap();
-        short_run(&["-w", file.to_str().unwrap(), "--format", "csv"])
+        file.display().to_string()
     };
     for (name, put_us) in [("ends.json", 1000), ("never.json", 5_000_000)] {
-        let text = write(name, put_us);
+        let workload = write(name, put_us);
+        let text = short_run(&["-w", &workload, "--format", "csv"]);
         assert!(text.contains("get.latency_us_p50"), "{text}");
         assert!(!text.contains(",latency_us_p50"), "{text}");
         assert_eq!(
@@ -99,6 +100,9 @@ fn requests_are_named_by_their_class_if_the_workload_has_several() {
             put_us == 1000,
             "{text}"
         );
+        let text = short_run(&["-w", &workload]);
+        let unserved = text.contains("no \"put\" of rt-app ended");
+        assert_eq!(unserved, put_us != 1000, "{text}");
     }
 }
 

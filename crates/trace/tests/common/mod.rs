@@ -107,7 +107,7 @@ pub fn about() -> About {
         origin_ns: 5,
         end_ns: 1 << 62,
         lost_events: 0,
-        several_classes: vec!["web".to_owned()],
+        request_classes: [("web".to_owned(), vec!["get".to_owned()])].into(),
         result: serde_json::json!({ "ticks": 7 }),
     }
 }

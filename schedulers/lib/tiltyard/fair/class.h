@@ -120,7 +120,8 @@ struct coming {
 	bool pushed; /* it ran, and has been pushed there */
 };
 
-/* Task p, settled, joins the queues of a CPU. True if who runs there is to make way. */
+/* Task p, settled, joins the queues of a CPU. True if the running task must be
+ * preempted. */
 static __always_inline bool queue_task(struct task_struct *p, const struct coming *c,
 				       struct fair_lock *lk)
 {

@@ -24,7 +24,8 @@ static __always_inline struct fair_lock *cpu_lock(u32 cpu)
 	return bpf_map_lookup_elem(&cpu_locks, &cpu);
 }
 
-/* The tasks of a CPU, in the order in which balancing looks at them. Task i comes, and is first. */
+/* The tasks of a CPU, in the order in which balancing looks at them. Task i joins at the
+ * head. */
 static __maybe_unused __noinline void list_task(struct fair_cpu *cs, u32 i)
 {
 	entity(i)->list_prev = 0;
@@ -50,7 +51,7 @@ static __noinline void unlist_task(struct fair_cpu *cs, u32 i)
 		cs->last_task = prev;
 }
 
-/* Task i comes, and is last. */
+/* Task i joins at the end. */
 static __maybe_unused __noinline void append_task(struct fair_cpu *cs, u32 i)
 {
 	u32 last = cs->last_task;

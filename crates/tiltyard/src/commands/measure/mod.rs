@@ -162,7 +162,7 @@ fn measure(
     }
     let about = file.about;
     let mut summary = summary.finish(about.end_ns);
-    summary.set_several_classes(&about.several_classes);
+    summary.set_request_classes(&about.request_classes);
     let (timeline, grouped) = view.sink;
     let view = grouped.map(|recorder| recorder.finish(about.end_ns));
     Ok(Measured {
