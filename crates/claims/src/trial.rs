@@ -59,6 +59,12 @@ impl Trial {
 }
 
 impl Trials {
+    /// No substitute has what the claim measures.
+    pub fn is_unmeasured(&self) -> bool {
+        let mut all = self.trials.iter();
+        all.all(|trial| trial.verdict == ClaimOutcome::NotRun)
+    }
+
     /// Those with which the claim holds.
     pub fn holding(&self) -> impl Iterator<Item = &Trial> {
         self.trials
@@ -80,11 +86,12 @@ impl Trials {
 /// What a claim's check shows about the scheduler that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// It fails, or cannot be measured, with every substitute.
+    /// It fails, or cannot be measured, with every substitute, and something makes it fail.
     Specific,
     /// It holds with some substitutes, and the claim gives the reason.
     Shared,
-    /// A defect: nothing that was tried makes it fail, or it holds with substitutes and no reason is given.
+    /// A defect: nothing that was tried makes it fail (a missing value is no failure), or it holds with substitutes and no
+    /// reason is given.
     Vacuous,
 }
 
@@ -123,11 +130,10 @@ impl<'a> Attempts<'a> {
         }
         let holding = trials.holding().count();
         let fails = |trial: &Trial| trial.verdict == ClaimOutcome::NotReproduced;
-        let never_failed = holding == trials.trials.len()
-            && !trials.controls.iter().any(fails)
-            && !self.turned.contains(claim.id.as_str());
+        let failed = trials.trials.iter().chain(&trials.controls).any(fails)
+            || self.turned.contains(claim.id.as_str());
         Some(match holding {
-            _ if never_failed => Class::Vacuous,
+            _ if !failed => Class::Vacuous,
             0 => Class::Specific,
             _ if claim.shared.is_none() => Class::Vacuous,
             _ => Class::Shared,
@@ -184,8 +190,11 @@ mod tests {
                 Class::Specific,
             ),
             (&[Yes, No], &[], Class::Vacuous, Class::Shared),
-            // It always holds; a control that cannot be measured shows nothing.
+            // It always holds; what cannot be measured shows nothing.
             (&[Yes, Yes], &[], Class::Vacuous, Class::Vacuous),
+            (&[Yes, Lost], &[], Class::Vacuous, Class::Vacuous),
+            (&[Lost, Lost], &[], Class::Vacuous, Class::Vacuous),
+            (&[Lost, Lost], &[No], Class::Specific, Class::Specific),
             (&[Yes, Yes], &[Yes, Lost], Class::Vacuous, Class::Vacuous),
             (&[Yes, Yes], &[Yes, No], Class::Vacuous, Class::Shared),
         ] {

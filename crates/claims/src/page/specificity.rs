@@ -33,10 +33,10 @@ Each claim whose check names a scheduler was also judged with others in that sch
 scheduler in turn where a check names several (`tiltyard reproduce --specificity`). Tunables of the original do not apply to them.
 A claim that is reproduced is
 
-- *specific* if its check fails, or cannot be measured, with all of them,
+- *specific* if its check fails, or cannot be measured, with all of them, and something that was tried makes it fail,
 - *shared* if it also holds with some: a general statement, for the reason given,
 - *vacuous*, a defect, if nothing that was tried makes it fail: no substitute, no mutation, no other value of an assumed number, no
-  control of its own; or if it is shared and nobody gives a reason.
+  control of its own; or if it is shared and nobody gives a reason. What cannot be measured has not failed.
 
 Numbers of the setup, such as how many applications there are, name no scheduler and are none of these.
 
@@ -53,9 +53,15 @@ pub(super) fn specificity(
     }
     out.push_str(HEAD);
     let count = |class| classes.values().filter(|c| **c == class).count();
+    let is_unmeasured = |(id, class): &(&&str, &Class)| {
+        let trials = claims.get(*id).and_then(|c| of_claim(&kept.specificity, c));
+        **class == Class::Specific && trials.is_some_and(Trials::is_unmeasured)
+    };
+    let unmeasured = classes.iter().filter(is_unmeasured).count();
     let _ = writeln!(
         out,
-        "{} claims are specific, {} shared, {} vacuous.",
+        "{} claims are specific ({unmeasured} of them with no substitute that has the measure; a mutation, another value of an assumed \
+         number or a control makes them fail), {} shared, {} vacuous.",
         count(Class::Specific),
         count(Class::Shared),
         count(Class::Vacuous)
