@@ -456,7 +456,7 @@ impl Weighed {
 impl Bpf {
     fn work(&self) -> Work {
         let more_ns = |kind: ExtraWork| {
-            let round_ns = self.rounds_ns.get(&kind).copied().unwrap_or(0);
+            let round_ns = self.rounds_ns[&kind];
             round_ns.saturating_sub(self.base.round_ns)
         };
         let repeated_ns = |kind| {

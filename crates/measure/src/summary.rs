@@ -138,7 +138,7 @@ pub struct AppSummary {
     pub migrations: u64,
     pub fairness: Fairness,
     /// Classes of its workload's requests, whether or not any of them has ended. If there are several, the names of their
-    /// figures begin with the class. Not known of real kernels.
+    /// figures begin with the class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub request_classes: Vec<String>,
 }

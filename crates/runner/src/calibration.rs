@@ -14,7 +14,7 @@ use tiltyard_kernel::{
 
 use crate::Error;
 use crate::guest::Guest;
-use crate::{kernel_runs, objects, program};
+use crate::{kernel_results, kernel_runs, objects, program};
 
 /// Emulation may take a minute for what takes seconds elsewhere.
 const RUN_LIMIT_S: u64 = 900;
@@ -90,7 +90,7 @@ pub fn weigh(
         job.schedulers.truncate(1);
         done = run(&job, guest.vm, &mut outputs);
     }
-    let report = done?;
+    let report = kernel_results::whole(done?)?;
     let own = report
         .runs
         .first()
@@ -101,9 +101,10 @@ pub fn weigh(
     if let Some(base) = of(BASE) {
         let mut rounds_ns = BTreeMap::new();
         for kind in ExtraWork::ALL {
-            if let Some(run) = of(kind.name()) {
-                rounds_ns.insert(kind, parse(run, &outputs.output)?);
-            }
+            let run = of(kind.name()).ok_or_else(|| {
+                Error::Measurement(format!("no reading of {} came back", kind.name()))
+            })?;
+            rounds_ns.insert(kind, parse(run, &outputs.output)?);
         }
         let base = parse(base, &outputs.output)?;
         bpf = Some(Bpf { base, rounds_ns });

@@ -98,6 +98,15 @@ pub fn differences(sides: &[Side; 2]) -> Vec<String> {
             side.name
         )
     }));
+    let with_failures = sides.iter().filter(|side| side.runs.failed > 0);
+    found.extend(with_failures.map(|side| {
+        let (failed, counted) = (side.runs.failed, side.runs.figures.len());
+        format!(
+            "{failed} of {} runs of {} failed, and do not count",
+            failed + counted,
+            side.name
+        )
+    }));
     found
 }
 
@@ -117,12 +126,6 @@ pub fn warnings(sides: &[Side; 2]) -> Vec<String> {
         if let Some(why) = &side.file.cut_short {
             let why = why.lines().next().unwrap_or_default();
             all.push(format!("{name} was cut short: {why}"));
-        }
-        if runs.failed > 0 {
-            all.push(format!(
-                "{name} has failed runs, which do not count: {}",
-                runs.failed
-            ));
         }
         for (class, ns) in &runs.stopped {
             let at = units::time(*ns as f64);

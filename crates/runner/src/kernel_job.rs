@@ -5,11 +5,13 @@ use tiltyard_kernel::{Report, Trace, VmJob, here, vm};
 use tiltyard_report::timeline::{self, Window};
 use tiltyard_tables::RunFiles;
 use tiltyard_trace::Ended;
+use tiltyard_workload::Workload;
 
 use crate::event_dir::EventDir;
 use crate::kernel_runs::{self, Recorded};
 use crate::origin::KernelOrigin;
 use crate::output::Output;
+use crate::simulation;
 use crate::tables::Tables;
 use crate::threads::{self, Prints};
 use crate::{Error, Progress};
@@ -22,9 +24,9 @@ pub struct KernelJob<'a> {
     pub vm: bool,
     /// CPUs of that machine.
     pub nr_cpus: u32,
-    /// Whether the command is that of a workload ([`threads::command`]): its runs are then measured from the workload's
-    /// start to its end, and what they print is not passed on.
-    pub is_workload: bool,
+    /// The workload that the command runs ([`threads::command`]), if it is one: its runs are then measured from the
+    /// workload's start to its end, and what they print is not passed on.
+    pub workload: Option<&'a Workload>,
 }
 
 /// What runs write besides their results. Files are complete or not there at all.
@@ -55,13 +57,14 @@ pub struct Done {
 /// Files that lack only what is known when the report exists. What could not be written so far shows at the end: the
 /// report is worth more.
 pub struct Files {
+    trace: Result<(), Error>,
     tables: Option<(Tables, Vec<Result<RunFiles, Error>>)>,
     events: Option<(EventDir, Vec<Result<Ended, Error>>)>,
 }
 
 /// Does the job. An error means that there is no report.
 pub fn run(of: &KernelJob, outputs: JobOutputs, progress: &dyn Progress) -> Result<Done, Error> {
-    let prints = of.is_workload.then(Prints::default);
+    let prints = of.workload.map(|_| Prints::default());
     let mut trace = outputs.trace;
     let (mut recorded, mut timelines) = (Vec::new(), Vec::new());
     let (mut files, mut kept, mut written) = (Vec::new(), Vec::new(), Ok(()));
@@ -74,8 +77,9 @@ pub fn run(of: &KernelJob, outputs: JobOutputs, progress: &dyn Progress) -> Resu
         let timeline = timeline.map(|window| kernel_runs::timeline(&run, of.nr_cpus, window));
         timelines.extend(timeline.map(|timeline| (run.run, timeline)));
         let mut measured = kernel_runs::summarise(&run, of.nr_cpus);
-        if let Some(outcome) = &outcome {
+        if let (Some(outcome), Some(workload)) = (&outcome, of.workload) {
             threads::fill(&mut measured.summary, outcome);
+            simulation::set_classes(&mut measured.summary, workload);
         }
         recorded.push(measured);
         files.extend(outputs.tables.as_ref().map(|tables| tables.recorded(&run)));
@@ -93,12 +97,12 @@ pub fn run(of: &KernelJob, outputs: JobOutputs, progress: &dyn Progress) -> Resu
         true => vm::run(of.job, &mut listener, &mut hear),
         false => here::run(of.job, kernel_runs::spread, &mut listener, &mut hear),
     }?;
-    written?;
     Ok(Done {
         report,
         recorded,
         timelines,
         files: Files {
+            trace: written,
             tables: outputs.tables.map(|tables| (tables, files)),
             events: outputs.events.map(|events| (events, kept)),
         },
@@ -106,25 +110,22 @@ pub fn run(of: &KernelJob, outputs: JobOutputs, progress: &dyn Progress) -> Resu
 }
 
 impl Files {
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.tables.is_none() && self.events.is_none()
-    }
-
     /// Completes them: `recorded` are the runs of the job that `of` describes.
+    ///
+    /// Each is completed even if another one cannot be.
     pub fn finish(self, recorded: &[Recorded], of: &KernelOrigin) -> Result<(), Error> {
-        if let Some((tables, files)) = self.tables {
+        let tables = self.tables.map_or(Ok(()), |(tables, files)| {
             let mut files: Vec<RunFiles> = files.into_iter().collect::<Result<_, _>>()?;
             files.extend(tables.figures(recorded, of)?);
-            tables.finish(files)?;
-        }
-        if let Some((events, kept)) = self.events {
+            tables.finish(files)
+        });
+        let events = self.events.map_or(Ok(()), |(events, kept)| {
             for (ended, recorded) in kept.into_iter().zip(recorded) {
                 events.write(ended?, &of.about(recorded))?;
             }
-            events.finish()?;
-        }
-        Ok(())
+            events.finish()
+        });
+        self.trace.and(tables).and(events)
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::kernel_runs::{self, Recorded};
 use crate::output::Output;
-use tiltyard_kernel::Report;
+use tiltyard_kernel::{KernelError, Report};
 use tiltyard_measure::{Comparison, Summary};
 use tiltyard_report::{ReportInput, html, timeline};
 
@@ -99,6 +99,14 @@ impl<'a> KernelResults<'a> {
             "recorded": recorded.collect::<Vec<_>>(),
         });
         format!("{all:#}\n")
+    }
+}
+
+/// A job's report, if the job was done to its end.
+pub fn whole(report: Report) -> Result<Report, Error> {
+    match cut_short(&report) {
+        None => Ok(report),
+        Some(why) => Err(KernelError::Guest(why.to_owned()).into()),
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where the events of a run come from, as event files and tables record it: what ran, on what, under which scheduler.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -242,7 +241,7 @@ impl KernelOrigin<'_> {
             origin_ns: recorded.origin_ns,
             end_ns: recorded.end_ns,
             lost_events: recorded.lost,
-            request_classes: BTreeMap::new(),
+            request_classes: recorded.summary.request_classes(),
             result: value(&result),
         }
     }

@@ -180,6 +180,13 @@ struct Simulated {
     #[serde(default)]
     machine_sha256: Option<String>,
     runs: Vec<SimulatedRun>,
+    #[serde(default)]
+    failures: Vec<FailedRun>,
+}
+
+#[derive(Deserialize)]
+struct FailedRun {
+    scheduler: String,
 }
 
 #[derive(Deserialize)]
@@ -281,6 +288,9 @@ fn simulated(document: Simulated, path: &Path) -> Result<Results, String> {
         of.note_stopped(&run.summary);
         of.draws.push(Draws::Seed(run.seed));
         of.stuck += usize::from(run.stuck.is_some());
+    }
+    for run in document.failures {
+        of_scheduler(&mut schedulers, &run.scheduler).failed += 1;
     }
     Ok(Results {
         path: path.to_owned(),

@@ -135,13 +135,18 @@ fn finish(trace: Option<perfetto::Writer<Output>>, printk: Option<Printk>) -> Re
 /// The metrics of a run of this workload.
 pub(crate) fn summary(recorder: Recorder, end_ns: u64, workload: &Workload) -> Summary {
     let mut summary = recorder.finish(end_ns);
+    set_classes(&mut summary, workload);
+    summary
+}
+
+/// The classes of requests of a workload's apps.
+pub(crate) fn set_classes(summary: &mut Summary, workload: &Workload) {
     let apps = workload.apps.iter().enumerate();
     let classes = apps.map(|(i, app)| {
         let classes = workload.classes_of(i).into_iter().map(str::to_owned);
         (app.name.clone(), classes.collect())
     });
     summary.set_request_classes(&classes.collect());
-    summary
 }
 
 /// What a recorder needs to know about a run.

@@ -61,6 +61,16 @@ pub struct Fault {
 }
 
 impl Failure {
+    /// What went wrong in several things that were all done: the first one's exit code, and all errors.
+    pub fn of_all(results: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
+        let failures = results.into_iter().filter_map(Result::err);
+        let one = failures.reduce(|first, next| Failure {
+            faults: first.faults.into_iter().chain(next.faults).collect(),
+            ..first
+        });
+        one.map_or(Ok(()), Err)
+    }
+
     pub fn new(code: Code, line: impl Into<String>) -> Failure {
         let fault = Fault {
             line: line.into(),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tiltyard_measure::{Figure, Summary, figures};
+use tiltyard_native::LoadError;
 use tiltyard_sim::RunError;
 
 use super::plan::{Cell, Plan, QUERY, Shard};
@@ -235,10 +236,16 @@ fn how(error: &SimError) -> Option<How> {
         SimError::Stranded(..) => How::Stranded,
         SimError::Engine { error, .. } => match error {
             RunError::Crash { .. } => How::Crashed,
-            RunError::Scheduler(_) => How::Failed,
             RunError::Workload(_) => How::Workload,
-            RunError::NotModelled(_) => How::NotModelled,
-            RunError::Load(_) | RunError::Environment(_) => return None,
+            RunError::NotModelled(_) | RunError::Load(LoadError::Unbound(_)) => How::NotModelled,
+            // A mistake in the campaign, which names tunables, or in the file beside the scheduler.
+            RunError::Load(
+                LoadError::UnknownGlobal { .. }
+                | LoadError::ValueRange { .. }
+                | LoadError::Array { .. },
+            )
+            | RunError::Environment(_) => return None,
+            RunError::Scheduler(_) | RunError::Load(_) => How::Failed,
         },
         SimError::Panicked | SimError::Differs(..) => return None,
     })

@@ -11,7 +11,7 @@ use tiltyard_exec::ExecOutcome;
 use tiltyard_fidelity::judge::{Least, Limits, Measured, Requests, Row, add_starts, judge};
 use tiltyard_fidelity::set::{Comparison, Results, Set, Setting};
 use tiltyard_kernel::rounds::Rounds;
-use tiltyard_kernel::{Accel, KernelError, Progress, Report, Trace, vm};
+use tiltyard_kernel::{Accel, Progress, Report, Trace, vm};
 use tiltyard_measure::Summary;
 use tiltyard_model::Machine;
 use tiltyard_model::machine::Jitter;
@@ -20,8 +20,8 @@ use tiltyard_workload::Workload;
 use crate::Error;
 use crate::calibration::Under;
 use crate::guest::Guest;
-use crate::kernel_fault::{Culprit, KernelFault};
-use crate::kernel_results::cut_short;
+use crate::kernel_fault;
+use crate::kernel_results;
 use crate::simulation::{self, Experiment, Written};
 use crate::{calibration, kernel_runs, machines, objects, schedulers, threads, workloads};
 
@@ -277,36 +277,30 @@ fn in_kernel(
         let run = kernel_runs::summarise(&trace, nr_cpus);
         summaries.push((run.run, run.lost, run.summary));
     };
-    let report =
-        vm::run(&job, &mut outputs, &mut hear).map_err(|e| Error::from(e).within(&setting.name))?;
+    let place = format!("{}: {}", setting.name, workload.name);
+    let report = vm::run(&job, &mut outputs, &mut hear).map_err(Error::from);
+    let report = report.and_then(kernel_results::whole);
+    let report = report.map_err(|error| error.within(&place))?;
     let mut schedulers: Vec<(String, Vec<Measured>, u64)> =
         vec![Default::default(); setting.pairs.len()];
     for (index, run) in report.runs.iter().enumerate() {
         let (label, figures, lost) = &mut schedulers[index % setting.pairs.len()];
         label.clone_from(&run.scheduler);
-        let failed = |what: &str| {
-            let place = format!("{}: {} under {label}", setting.name, workload.name);
-            Error::KernelRun(KernelFault {
-                culprit: Culprit::Scheduler,
-                line: format!("{place}: {what}"),
-            })
-        };
-        if !run.is_success() {
-            return Err(failed(&format!("{:?}", run.outcome)));
+        if let Some(fault) = kernel_fault::fault(run) {
+            return Err(Error::KernelRun(fault).within(&place));
         }
         let Some((_, events, summary)) = summaries.iter().find(|(of, ..)| *of == index) else {
             continue; // the warm-up is not recorded
         };
         let printed = outputs.printed.get(index).map_or("", String::as_str);
-        let told = threads::Printed::parse(printed).map_err(|e| failed(&e.to_string()))?;
+        let told = threads::Printed::parse(printed);
+        let told = told.map_err(|error| error.within(&format!("{place} under {label}")))?;
         *lost += events;
         figures.push(measured(&told.outcome, summary, &app_names(workload), set));
     }
     // A comparison without figures would look like one without errors.
     if schedulers.iter().any(|(_, runs, _)| runs.is_empty()) {
-        let why = cut_short(&report).unwrap_or("a scheduler has no run");
-        let place = format!("{}: {}", setting.name, workload.name);
-        return Err(Error::from(KernelError::Guest(why.to_owned())).within(&place));
+        return Err(Error::Measurement("a scheduler has no run".to_owned()).within(&place));
     }
     Ok(Real { report, schedulers })
 }

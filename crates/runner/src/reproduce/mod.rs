@@ -227,6 +227,21 @@ fn needs(experiment: &Experiment, claim: &Claim, job: &Job) -> bool {
     })
 }
 
+/// An error if claims could not be judged although they have a check.
+pub fn all_judged<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Result<(), Error> {
+    let (broken, judged): (Vec<_>, Vec<_>) = verdicts.partition(|verdict| verdict.broken);
+    let Some(first) = broken.first() else {
+        return Ok(());
+    };
+    Err(Error::Measurement(format!(
+        "{} of {} claims could not be judged, {} among them: {}",
+        broken.len(),
+        broken.len() + judged.len(),
+        first.id,
+        first.reason.as_deref().unwrap_or_default(),
+    )))
+}
+
 /// One run, from the cache or done now; whether it was cached.
 fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Error> {
     let job = cell.job;

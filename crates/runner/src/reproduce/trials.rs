@@ -7,11 +7,11 @@ use tiltyard_claims::parameter::vary;
 use tiltyard_claims::{Claim, ClaimOutcome, Experiment, Job, Trial, Trials, Verdict};
 
 use super::scheduler_names::{Schedulers, with_replaced};
-use super::{Cache, Plan, Simulated, judge_all, needed, plan};
+use super::{Cache, Plan, Simulated, all_judged, judge_all, needed, plan};
 use crate::schedulers::{self, Preset, split};
 use crate::{Error, Progress};
 
-/// Verdicts with nothing replaced, by claim.
+/// Verdicts with nothing replaced, by claim. An error if one is missing: nothing could be compared with it.
 pub fn as_is(
     experiments: &[Experiment],
     ids: &BTreeSet<String>,
@@ -22,6 +22,7 @@ pub fn as_is(
     let plans = plan(experiments, ids, false);
     let arena = Simulated::prepare(&plans)?;
     let (judged, _) = judge_all(&plans, seeds, &arena, cache, progress);
+    all_judged(judged.iter().flat_map(|judged| &judged.verdicts))?;
     let verdicts = judged.into_iter().flat_map(|judged| judged.verdicts);
     Ok(verdicts.map(|v| (v.id.clone(), v)).collect())
 }

@@ -97,7 +97,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let is_chosen = |name: &String| args.settings.is_empty() || args.settings.contains(name);
     let mut all = Vec::new();
     if let Some(folder) = &args.again {
-        for kept in shipped.kept(folder)? {
+        let kept = shipped.kept(folder)?;
+        let has = |name: &&String| kept.iter().any(|k| k.results.setting.name == **name);
+        if let Some(name) = args.settings.iter().find(|name| !has(name)) {
+            let line = format!("{}: no results of setting {name}", folder.display());
+            return Err(Failure::new(Code::Input, line));
+        }
+        for kept in kept {
             if is_chosen(&kept.results.setting.name) {
                 let steps = Steps::new();
                 let file = |name: &str| of_name(&workloads, name);
@@ -105,10 +111,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 drop(steps);
                 all.push(show(args, kept)?);
             }
-        }
-        if all.is_empty() {
-            let line = format!("{}: no results of these settings", folder.display());
-            return Err(Failure::new(Code::Input, line));
         }
     } else {
         for setting in settings(args, &shipped) {

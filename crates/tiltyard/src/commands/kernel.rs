@@ -18,6 +18,7 @@ use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::threads;
 use tiltyard_runner::{Error, Progress};
 use tiltyard_runner::{applications, duration, kernel_fault, window, workloads};
+use tiltyard_workload::Workload;
 
 use super::list::Format;
 use crate::failure::{Code, Failure};
@@ -190,7 +191,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         events: args.events.as_deref().map(EventDir::create).transpose()?,
         timeline: report_file.as_ref().map(|_| window),
     };
-    let mut job = args.guest.guest().job(command(args)?)?;
+    let workload = args.workload.as_deref();
+    let workload = workload.map(workloads::load).transpose()?;
+    let mut job = args.guest.guest().job(command(args, workload.as_ref())?)?;
     (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
     job.kernel_options.clone_from(&args.kernel_args);
     job.boot_limit_s = args.boot_limit.unwrap_or(job.boot_limit_s);
@@ -245,7 +248,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         job: &job,
         vm: args.guest.vm,
         nr_cpus,
-        is_workload: args.workload.is_some(),
+        workload: workload.as_ref(),
     };
     let done = match kernel_job::run(&kernel_job, outputs, &progress) {
         Ok(done) => done,
@@ -253,26 +256,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             save(args.out.as_deref(), &no_result(&error.to_string()))?;
             return Err(failure(&error));
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => {
+            save(args.out.as_deref(), &no_result(&error.to_string()))?;
+            return Err(error.into());
+        }
     };
     let subject = progress.subject.clone();
     drop(progress);
     let (report, recorded) = (&done.report, &done.recorded);
     let results = KernelResults::new(subject.clone(), report, recorded);
-    publish(args, &results, done.timelines, report_file)?;
-    if !done.files.is_empty() {
-        let of = KernelOrigin {
-            job: &job,
-            report,
-            nr_cpus,
-            workload: &subject.workload,
-            workload_sha256: subject.workload_sha256.as_deref(),
-            command: &subject.command,
-            shared: &KernelShared::of(subject.title.clone(), args.duration, &job, report, recorded),
-        };
-        done.files.finish(recorded, &of)?;
-    }
-    verdict(report)
+    let of = KernelOrigin {
+        job: &job,
+        report,
+        nr_cpus,
+        workload: &subject.workload,
+        workload_sha256: subject.workload_sha256.as_deref(),
+        command: &subject.command,
+        shared: &KernelShared::of(subject.title.clone(), args.duration, &job, report, recorded),
+    };
+    // Runs take hours: each output is written, whatever becomes of the others.
+    Failure::of_all([
+        verdict(report),
+        publish(args, &results, done.timelines, report_file),
+        done.files.finish(recorded, &of).map_err(Failure::from),
+    ])
 }
 
 /// Prints the comparison and writes the report.
@@ -282,15 +289,16 @@ fn publish(
     timelines: Vec<(usize, timeline::Recorded)>,
     file: Option<Output>,
 ) -> Result<(), Failure> {
-    save(args.out.as_deref(), &results.json())?;
-    if let Some(file) = file {
-        results.draw(timelines, file)?;
-    }
-    match args.format {
-        Format::Table => super::print(&kernel_page::page(results)),
-        Format::Json => super::print(&results.json()),
-        Format::Csv => super::print(&csv::comparison(&results.comparison)),
-    }
+    let drawn = file.map_or(Ok(()), |file| results.draw(timelines, file));
+    Failure::of_all([
+        save(args.out.as_deref(), &results.json()),
+        drawn.map_err(Failure::from),
+        super::print(&match args.format {
+            Format::Table => kernel_page::page(results),
+            Format::Json => results.json(),
+            Format::Csv => csv::comparison(&results.comparison),
+        }),
+    ])
 }
 
 /// Reports what this machine lacks before anything is built.
@@ -339,14 +347,14 @@ fn check(version: &str) -> Result<(), Failure> {
 }
 
 /// What runs under each scheduler. A workload is checked here, where its errors can be shown.
-fn command(args: &Args) -> Result<Vec<String>, Failure> {
+fn command(args: &Args, loaded: Option<&Workload>) -> Result<Vec<String>, Failure> {
     if let Some(application) = &args.application {
         return Ok(applications::command(application)?);
     }
-    let Some(workload) = &args.workload else {
+    let (Some(workload), Some(loaded)) = (&args.workload, loaded) else {
         return Ok(args.command.clone());
     };
-    workloads::require_end(workload, &workloads::load(workload)?, args.duration)?;
+    workloads::require_end(workload, loaded, args.duration)?;
     let file = workloads::path(workload)?.canonicalize();
     let file = file.map_err(|e| Failure::new(Code::Environment, format!("{workload}: {e}")))?;
     let mut words = threads::command(&file)?;

@@ -188,23 +188,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if cache.keeps() {
         interrupt::results_are_kept();
     }
-    if args.sensitivity {
-        let fitted = reproduce::load_fitted(&folder, &experiments)?;
-        return sensitivity(args, &experiments, &fitted.parameters, &ids, &cache);
-    }
-    if args.specificity || args.presets {
-        return trials(args, &experiments, &ids, &cache);
-    }
-    if let Some(pattern) = &args.mutations {
-        let mutations = mutations::load(&folder, &experiments)?;
-        let chosen = mutations::select(&mutations, pattern)
-            .map_err(|error| Failure::usage(format!("--mutations={error}")))?;
-        let ids = match args.claims.is_empty() && args.tier.is_none() {
-            // The others, mostly applications, take most of the time and detect few rules.
-            true => mutations::named(&mutations),
-            false => ids,
-        };
-        return try_mutations(args, &chosen, &experiments, &ids, &cache);
+    if args.sensitivity || args.specificity || args.presets || args.mutations.is_some() {
+        let result = try_changes(args, &folder, &experiments, ids, &cache);
+        complain(&cache);
+        return result;
     }
     let seeds = u64::from(args.seeds.unwrap_or(SEEDS));
     let simulated = match args.arena {
@@ -215,9 +202,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ArenaChoice::Sim => None,
         _ => Some(in_kernel(args, &experiments, &ids, &cache)?),
     };
-    for line in cache.complaints() {
-        say!("tiltyard: {line}");
-    }
+    complain(&cache);
     for line in simulated
         .iter()
         .chain(&real)
@@ -250,10 +235,40 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     })?;
     let all = simulated.iter().chain(&real);
-    match broken(&all.flat_map(Results::verdicts).collect::<Vec<_>>()) {
-        None => Ok(()),
-        Some(failure) => Err(failure),
+    Ok(reproduce::all_judged(all.flat_map(Results::verdicts))?)
+}
+
+/// Stored results that are damaged, or could not be stored.
+fn complain(cache: &Cache) {
+    for line in cache.complaints() {
+        say!("tiltyard: {line}");
     }
+}
+
+/// Claims with something changed: which verdicts change.
+fn try_changes(
+    args: &Args,
+    folder: &Path,
+    experiments: &[Experiment],
+    ids: BTreeSet<String>,
+    cache: &Cache,
+) -> Result<(), Failure> {
+    if args.sensitivity {
+        let fitted = reproduce::load_fitted(folder, experiments)?;
+        return sensitivity(args, experiments, &fitted.parameters, &ids, cache);
+    }
+    let Some(pattern) = &args.mutations else {
+        return trials(args, experiments, &ids, cache);
+    };
+    let mutations = mutations::load(folder, experiments)?;
+    let chosen = mutations::select(&mutations, pattern)
+        .map_err(|error| Failure::usage(format!("--mutations={error}")))?;
+    let ids = match args.claims.is_empty() && args.tier.is_none() {
+        // The others, mostly applications, take most of the time and detect few rules.
+        true => mutations::named(&mutations),
+        false => ids,
+    };
+    try_mutations(args, &chosen, experiments, &ids, cache)
 }
 
 /// Writes figures, by name, and returns a line that lists them.
@@ -365,6 +380,7 @@ fn sensitivity(
 ) -> Result<(), Failure> {
     let seeds = u64::from(args.seeds.unwrap_or(SEEDS_OF_SENSITIVITY));
     let before = simulate(args, experiments, ids, cache, seeds)?;
+    reproduce::all_judged(before.verdicts())?;
     let before: Vec<Vec<Verdict>> = before.judged.into_iter().map(|j| j.verdicts).collect();
     let mut plans = reproduce::plan(experiments, ids, false);
     others(args).apply(&mut plans)?;
@@ -471,6 +487,10 @@ fn written<'a>(options: impl Iterator<Item = (&'a str, String)>) -> String {
 fn kept_results(rules: Vec<Mutations>, folder: &Path) -> Result<Kept, Failure> {
     fn read<T: serde::de::DeserializeOwned>(path: PathBuf) -> Result<Vec<T>, Failure> {
         if !path.exists() {
+            say!(
+                "tiltyard: {}: not there, so the page lacks what it would show",
+                data::shown(&path)
+            );
             return Ok(Vec::new());
         }
         serde_json::from_str(&data::read(&path)?).map_err(|e| {
@@ -499,18 +519,4 @@ fn kept_results(rules: Vec<Mutations>, folder: &Path) -> Result<Kept, Failure> {
         return Err(Failure::new(Code::Input, line));
     }
     Ok(kept)
-}
-
-/// The claims that could not be judged although they have a check.
-fn broken(verdicts: &[&Verdict]) -> Option<Failure> {
-    let broken: Vec<&&Verdict> = verdicts.iter().filter(|v| v.broken).collect();
-    let first = broken.first()?;
-    let line = format!(
-        "{} of {} claims could not be judged, {} among them: {}",
-        broken.len(),
-        verdicts.len(),
-        first.id,
-        first.reason.as_deref().unwrap_or_default(),
-    );
-    Some(Failure::new(Code::Other, line))
 }

@@ -393,6 +393,39 @@ fn different_workloads_are_told_and_not_judged() {
     folder.compare(&[&gate[..], &["--force"]].concat()).code(9);
 }
 
+/// Those that are left may be the lucky ones.
+#[test]
+fn failed_runs_are_not_judged_in_silence() {
+    let folder = Folder::with_pair();
+    let mut new = simulated(&[("fifo", LOW)]);
+    new["failures"] = json!([
+        { "scheduler": "fifo", "seed": 9, "how": null },
+        { "scheduler": "rr", "seed": 1, "how": null }
+    ]);
+    folder.write("new.json", &new.to_string());
+    let told = contains("runs of new.json#fifo failed, and do not count");
+    folder
+        .compare(&["base.json", "new.json#fifo"])
+        .success()
+        .stderr(contains("1 of ").and(told));
+    let gate = [
+        "base.json",
+        "new.json#fifo",
+        "--fail-if",
+        "latency_us_p99 > 10%",
+    ];
+    folder
+        .compare(&gate)
+        .code(2)
+        .stdout("")
+        .stderr(contains("failed, and do not count"));
+    folder.compare(&[&gate[..], &["--force"]].concat()).code(0);
+    folder
+        .compare(&["base.json", "new.json#rr"])
+        .code(3)
+        .stderr(contains("has no run that counts: 1 failed"));
+}
+
 /// A name says little: a workload that was edited between two runs has the same one.
 #[test]
 fn edited_workloads_and_machines_are_told_apart() {
@@ -460,14 +493,16 @@ fn results_of_real_kernels_are_compared() {
             "took_s > +95ms",
             "--fail-if",
             "transactions_per_s < -1%",
+            "--force",
         ])
         .code(9)
         .stdout(contains(
             "hackbench on Linux 6.18.1, 2 CPUs, this machine, a CPU, 4 runs",
         ))
         .stderr(
-            contains("b.json#default (EEVDF) was cut short: interrupted by SIGINT")
-                .and(contains("failed runs, which do not count: 1")),
+            contains("b.json#default (EEVDF) was cut short: interrupted by SIGINT").and(contains(
+                "1 of 5 runs of b.json#default (EEVDF) failed, and do not count",
+            )),
         )
         .get_output()
         .clone();

@@ -227,6 +227,45 @@ fn a_broken_claim_never_counts_and_stops_no_other() {
 }
 
 #[test]
+fn a_page_names_the_results_that_it_lacks() {
+    let bench = Bench::new(&[("s.p.c", "fifo.hogs_n1 == 1")]);
+    let verdicts = bench.run(&["--format", "json"]).stdout;
+    let results = bench.path("results");
+    fs::create_dir(&results).unwrap();
+    fs::write(results.join("sim.json"), verdicts).unwrap();
+    let output = bench.run(&["--page", results.to_str().unwrap()]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.contains("`s.p.c`"), "{page}");
+    for name in ["specificity.json", "mutations.json", "sensitivity.json"] {
+        assert!(text.contains(&format!("{name}: not there")), "{text}");
+    }
+}
+
+/// There would be nothing to compare with.
+#[test]
+fn changes_are_not_tried_on_a_broken_claim() {
+    let bench = bench_with_substitutes(&[
+        ("s.good.one", "fifo.hogs_n1 == 1"),
+        ("s.bad.null", "fifo.none_n1 < 2"),
+    ]);
+    for flag in ["--specificity", "--presets", "--sensitivity"] {
+        bench.refuses(
+            &[flag],
+            1,
+            &[
+                "1 of 2 claims could not be judged",
+                "s.bad.null",
+                "no value",
+            ],
+        );
+        let output = bench.run(&[flag, "s.good.one"]);
+        assert_eq!(output.status.code(), Some(0), "{flag}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn what_does_not_exist_is_named_with_its_file() {
     for (from, to, words) in [
         (

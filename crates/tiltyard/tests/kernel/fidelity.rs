@@ -123,6 +123,23 @@ fn what_is_not_in_the_set_is_refused_before_anything_runs() {
             .and(contains("--duration").not()),
     );
     std::fs::remove_file(&endless).unwrap();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for kept in ["json", "toml"] {
+        let name = format!("exact-own-6.18.{kept}");
+        let from = format!("{root}/fidelity/results/{name}");
+        std::fs::copy(from, empty.path().join(name)).unwrap();
+    }
+    let settings = ["exact-own-6.18", "two-own-6.18"].map(|name| ["--setting", name]);
+    run(&[
+        &["--again", empty.path().to_str().unwrap()],
+        settings.as_flattened(),
+    ]
+    .concat())
+    .code(3)
+    .stderr(contains("no results of setting two-own-6.18"));
+    for kept in ["json", "toml"] {
+        std::fs::remove_file(empty.path().join(format!("exact-own-6.18.{kept}"))).unwrap();
+    }
     run(&["--page", empty.path().to_str().unwrap()])
         .code(3)
         .stderr(contains(
