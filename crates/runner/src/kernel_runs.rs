@@ -174,7 +174,8 @@ fn counting<'a>(
     runs.filter(move |(_, run)| run.scheduler == scheduler && counts(run))
 }
 
-fn counts(run: &RunReport) -> bool {
+/// A run that is neither a warm-up nor a failure.
+pub fn counts(run: &RunReport) -> bool {
     run.round > 0 && run.time_s().is_some()
 }
 

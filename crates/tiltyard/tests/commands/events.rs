@@ -451,6 +451,9 @@ fn simulated_runs_stand_beside_those_of_a_kernel() {
     // Unknown in a kernel, not 0.
     let overhead = page.lines().find(|line| line.contains("overhead"));
     assert!(overhead.unwrap().contains("none"), "{page}");
+    // Counted by its threads: not in the events.
+    let bursts = page.lines().find(|line| line.contains("throughput"));
+    assert!(!bursts.unwrap().contains("none"), "{page}");
     let report = fs::read_to_string(folder.at("both.html")).unwrap();
     let (_, section) = report.split_once("<section id=\"overhead\"").unwrap();
     let (bars, _) = section.split_once("</section>").unwrap();
@@ -468,6 +471,8 @@ fn simulated_runs_stand_beside_those_of_a_kernel() {
         &format!("{both} --tables t"),
         "--tables: not available for simulated",
     );
+    refused(&format!("{both} {real}"), "are of the same run");
+    refused(&format!("{both} sim"), "are of the same run");
     folder.ok("run -w probe/burst-exp -s ule -m smp4 --duration 150ms --events four");
     refused(&format!("measure four {real}"), "different machines");
 }

@@ -5,11 +5,13 @@ use tiltyard_measure::{Figure, Summary, compare, figures, rows};
 use tiltyard_report::{ReportInput, csv, html, table};
 use tiltyard_runner::event_files::EventFile;
 use tiltyard_runner::grouping::By;
+use tiltyard_runner::origin::{KernelResult, SimResult};
 use tiltyard_runner::temporary;
 use tiltyard_runner::{kernel_runs, output};
-use tiltyard_trace::About;
+use tiltyard_trace::{About, Arena};
 
-use super::{Args, Outputs, apart, measure, written};
+use super::sim_runs::require_own_events;
+use super::{Args, Outputs, apart, find_pair, measure, refuse_namesakes, twice, written};
 use crate::commands::list::Format;
 use crate::commands::print;
 use crate::failure::Failure;
@@ -24,22 +26,17 @@ pub fn run(args: &Args, files: Vec<EventFile>, mut outputs: Outputs) -> Result<(
     let mut runs: Vec<(String, Vec<Summary>)> = Vec::new();
     let mut known: Vec<Vec<Vec<Figure>>> = Vec::new();
     for (number, file) in (0..).zip(files) {
-        let measured = measure(file, number, By::App, None, &mut outputs)?;
-        let name = name(&measured.about);
-        let figures = match measured.about.kernel.is_some() {
-            true => kernel_runs::measured(&measured.summary),
-            false => figures(&measured.summary),
+        let Some((name, summary, figures)) = one(file, number, &mut outputs)? else {
+            continue;
         };
-        match runs.iter().position(|(known, _)| *known == name) {
-            Some(at) => {
-                runs[at].1.push(measured.summary);
-                known[at].push(figures);
-            }
-            None => {
-                runs.push((name, vec![measured.summary]));
-                known.push(vec![figures]);
-            }
-        }
+        let at = runs.iter().position(|(known, _)| *known == name);
+        let at = at.unwrap_or_else(|| {
+            runs.push((name, Vec::new()));
+            known.push(Vec::new());
+            runs.len() - 1
+        });
+        runs[at].1.push(summary);
+        known[at].push(figures);
     }
     let mut comparison = compare(&runs);
     comparison.rows = rows(&known);
@@ -67,6 +64,35 @@ pub fn run(args: &Args, files: Vec<EventFile>, mut outputs: Outputs) -> Result<(
         Format::Csv => print(&csv::comparison(&comparison)),
         _ => print(&(table::render(&comparison, terminal::width()) + "\n" + &written(args))),
     }
+}
+
+/// The name, the metrics and the rows of a run, or nothing of one that failed.
+fn one(
+    file: EventFile,
+    number: u32,
+    outputs: &mut Outputs,
+) -> Result<Option<(String, Summary, Vec<Figure>)>, Failure> {
+    let (shown, name) = (file.shown(), name(&file.about));
+    if file.about.arena == Arena::Sim {
+        let result: SimResult = file.result()?;
+        let measured = measure(file, number, By::App, None, outputs)?;
+        require_own_events(&measured, &result, &shown)?;
+        let figures = figures(&measured.summary);
+        return Ok(Some((name, measured.summary, figures)));
+    }
+    let result: KernelResult = file.result()?;
+    let lost = file.about.lost_events;
+    if !kernel_runs::counts(&result.run) {
+        say!("tiltyard: warning: {shown} is of a run that failed, and does not count");
+        return Ok(None);
+    }
+    if lost > 0 {
+        say!("tiltyard: warning: {shown} lacks {lost} events: its metrics do not include them");
+    }
+    let mut summary = measure(file, number, By::App, None, outputs)?.summary;
+    (summary.requests, summary.marks) = (result.requests, result.marks);
+    let figures = kernel_runs::measured(&summary);
+    Ok(Some((name, summary, figures)))
 }
 
 /// What each arena does differently.
@@ -98,7 +124,13 @@ fn check(files: &[EventFile]) -> Result<(), Failure> {
             return Err(apart(first, file, "different machines"));
         }
     }
-    Ok(())
+    refuse_namesakes(files)?;
+    // A real run has its time.
+    let same = |a: &About, b: &About| {
+        let is_one = (a.arena, a.seed, a.end_ns) == (b.arena, b.seed, b.end_ns);
+        is_one && a.scheduler == b.scheduler && a.kernel == b.kernel
+    };
+    find_pair(files, same).map_or(Ok(()), |(a, b)| Err(twice(a, b)))
 }
 
 /// "ule, simulated", "ule, Linux 6.18".

@@ -195,6 +195,18 @@ fn twice(a: &EventFile, b: &EventFile) -> Failure {
     Failure::usage(line)
 }
 
+/// An error if two schedulers have one name, in one arena.
+fn refuse_namesakes(files: &[EventFile]) -> Result<(), Failure> {
+    let namesakes = |a: &About, b: &About| {
+        let is_same = a.object_sha256 == b.object_sha256 && a.tunables == b.tunables;
+        a.scheduler == b.scheduler && a.kernel == b.kernel && !is_same
+    };
+    find_pair(files, namesakes).map_or(Ok(()), |(a, b)| {
+        let why = format!("two schedulers have the name {}", a.about.scheduler);
+        Err(apart(a, b, &why))
+    })
+}
+
 /// The first two that `same` holds for.
 fn find_pair(
     files: &[EventFile],

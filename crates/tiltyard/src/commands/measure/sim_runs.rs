@@ -14,7 +14,7 @@ use tiltyard_runner::window;
 use tiltyard_tables::RunFiles;
 use tiltyard_trace::About;
 
-use super::{Args, Outputs, apart, find_pair, measure, twice, written};
+use super::{Args, Measured, Outputs, apart, find_pair, measure, refuse_namesakes, twice, written};
 use crate::commands::list::Format;
 use crate::commands::print;
 use crate::failure::{Code, Failure};
@@ -128,16 +128,24 @@ fn check(files: &[EventFile], results: &[SimResult]) -> Result<(), Failure> {
             return Err(apart(first, file, why));
         }
     }
-    let namesakes = |a: &About, b: &About| {
-        let is_same = a.object_sha256 == b.object_sha256 && a.tunables == b.tunables;
-        a.scheduler == b.scheduler && !is_same
-    };
-    if let Some((a, b)) = find_pair(files, namesakes) {
-        let why = format!("two schedulers have the name {}", a.about.scheduler);
-        return Err(apart(a, b, &why));
-    }
+    refuse_namesakes(files)?;
     let same = |a: &About, b: &About| a.scheduler == b.scheduler && a.seed == b.seed;
     find_pair(files, same).map_or(Ok(()), |(a, b)| Err(twice(a, b)))
+}
+
+/// An error if the events of a simulated run are others than those that it had.
+pub fn require_own_events(
+    measured: &Measured,
+    result: &SimResult,
+    shown: &str,
+) -> Result<(), Failure> {
+    match measured.trace_hash == result.trace_hash {
+        true => Ok(()),
+        false => {
+            let line = format!("{shown}: its events are not those of the run; record it again");
+            Err(Failure::new(Code::Input, line))
+        }
+    }
 }
 
 /// Measures one file after another. Timelines are those of the first seed.
@@ -161,11 +169,8 @@ fn gather(
             window.filter(|_| file.about.seed == first_seed),
         );
         let measured = measure(file, number, by, window, outputs)?;
+        require_own_events(&measured, &result, &shown)?;
         let (about, summary) = (&measured.about, measured.summary);
-        if measured.trace_hash != result.trace_hash {
-            let line = format!("{shown}: its events are not those of the run; record it again");
-            return Err(Failure::new(Code::Input, line));
-        }
         if let (Some(tables), Some(events)) = (&outputs.tables, measured.tables) {
             let hash = &measured.trace_hash;
             let files = tables.simulated(number, events, about, hash, &summary)?;
