@@ -43,6 +43,8 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     #[serde(default)]
     pub history: Vec<Revision>,
+    #[serde(skip)]
+    jobs: Vec<Job>,
     #[serde(default, rename = "picture")]
     pub pictures: Vec<Picture>,
 }
@@ -293,17 +295,16 @@ impl Experiment {
         let mut experiment: Experiment = read_toml(text, file)?;
         experiment.id = id.to_owned();
         experiment.file = file.to_owned();
-        experiment
-            .check()
-            .map_err(|(near, what)| FileError::near(text, file, &near, what))?;
+        let wrong = |(near, what): (String, String)| FileError::near(text, file, &near, what);
+        experiment.jobs = experiment.expanded().map_err(wrong)?;
+        experiment.check().map_err(wrong)?;
         Ok(experiment)
     }
 
     /// The first error, with a text near it in the file.
     fn check(&self) -> Result<(), (String, String)> {
         let mut names = BTreeSet::new();
-        let jobs = self.jobs()?;
-        for job in &jobs {
+        for job in &self.jobs {
             for measure in job.measures.keys() {
                 let name = job.full_name(measure);
                 if !names.insert(name.clone()) {
@@ -345,15 +346,14 @@ impl Experiment {
                 return Err((figure.figure.clone(), what));
             }
         }
-        crate::absent::check_exceptions(&jobs)?;
-        crate::absent::check(self, &jobs)
+        crate::absent::check_exceptions(&self.jobs)?;
+        crate::absent::check(self, &self.jobs)
     }
 
     fn check_parameters(&self) -> Result<(), (String, String)> {
-        let jobs = self.jobs()?;
         for parameter in &self.parameters {
             let mut checked = parameter.check();
-            if !jobs.iter().any(|job| parameter.concerns(job)) {
+            if !self.jobs.iter().any(|job| parameter.concerns(job)) {
                 checked = Err(format!("no run has the {}", parameter.place()));
             }
             if parameter.fitted_to.is_some() || !parameter.is.is_empty() {
@@ -368,7 +368,11 @@ impl Experiment {
     }
 
     /// All runs, expanded, in the order of the file, values and schedulers.
-    pub fn jobs(&self) -> Result<Vec<Job>, (String, String)> {
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    fn expanded(&self) -> Result<Vec<Job>, (String, String)> {
         let mut jobs = Vec::new();
         for run in &self.runs {
             let values = match run.vary.iter().next() {
@@ -577,13 +581,13 @@ mod tests {
             [[run.kernel]]\nof = [2]\npatch.tasks.hog.run = '${n}0'\npatch.global.x = 1\npatch.tasks.cat.run = 5\nreason = 'short'\n\
             [[run.kernel]]\nof = [3]\nduration = '${n}s'\nreason = 'shorter'\n[[run.kernel]]\nreason = 'not at all'\n";
         let experiment = Experiment::read(text, "e", "e.toml").unwrap();
-        let jobs = experiment.jobs().unwrap();
+        let jobs = experiment.jobs();
         let done: Vec<bool> = jobs
             .iter()
             .map(|job| job.kernel.as_ref().unwrap().done)
             .collect();
         assert_eq!(done, [true, true, false]);
-        let jobs: Vec<Job> = jobs.into_iter().map(Job::in_kernel).collect();
+        let jobs: Vec<Job> = jobs.iter().cloned().map(Job::in_kernel).collect();
         let patch: serde_json::Value = serde_json::from_str(&jobs[0].patch).unwrap();
         let expected = serde_json::json!({
             "global": { "x": 1 },
@@ -594,7 +598,7 @@ mod tests {
         assert_eq!(durations.collect::<Vec<_>>(), ["9s", "3s", "9s"]);
         let counted = text.replace("'not at all'", "'counts'\nseveral_cpus = true");
         let counted = Experiment::read(&counted, "e", "e.toml").unwrap();
-        let last = counted.jobs().unwrap().remove(2).kernel.unwrap();
+        let last = counted.jobs()[2].kernel.clone().unwrap();
         assert!(last.done && last.several_cpus, "neither patch nor duration");
         let without = text.replace("reason = 'short'\n", "");
         let error = Experiment::read(&without, "e", "e.toml").unwrap_err();
@@ -611,7 +615,7 @@ mod tests {
                 "title = 't'\n[[run]]\nmachine = 'uni'\nworkload = 'w'\nschedulers = {{ a = 'a' }}\n[run.measures]\nm = \"{sql}\"\n"
             );
             let experiment = Experiment::read(&text, "e", "e.toml").unwrap();
-            let job = experiment.jobs().unwrap().remove(0);
+            let job = experiment.jobs()[0].clone();
             (job.probes, job.distributions, job.accesses)
         };
         assert_eq!(

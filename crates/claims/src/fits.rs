@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::experiment::Experiment;
-use crate::job::Job;
 use crate::parameter::{Fitted, Owner, Parameter};
 use crate::sensitivity::Variation;
 
@@ -52,13 +51,11 @@ fn parameters(
     fitted: &[Parameter],
     variations: &[Variation],
 ) {
-    let jobs = experiments.iter().map(|e| e.jobs().unwrap_or_default());
-    let jobs: Vec<Vec<Job>> = jobs.collect();
     for parameter in fitted {
-        let concerned = experiments.iter().zip(&jobs);
-        let concerned =
-            concerned.filter(|(_, jobs)| jobs.iter().any(|job| parameter.concerns(job)));
-        let concerned: Vec<&str> = concerned.map(|(e, _)| e.id.as_str()).collect();
+        let concerned = experiments
+            .iter()
+            .filter(|e| e.jobs().iter().any(|job| parameter.concerns(job)));
+        let concerned: Vec<&str> = concerned.map(|e| e.id.as_str()).collect();
         let own: Vec<&Variation> = variations
             .iter()
             .filter(|v| v.parameter == parameter.name)

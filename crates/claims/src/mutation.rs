@@ -3,7 +3,7 @@
 //! `experiments/mutations/SCHEDULER.toml` lists the rules and the mutations; [`Tried`] is a mutation's effect on the
 //! verdicts, [`Score`] the number of rules guarded by a claim.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -289,15 +289,6 @@ pub fn scores(all: &Mutations, tried: &[Tried]) -> Scores {
         }
     }
     scores
-}
-
-/// How often each claim turned, over all mutations.
-pub fn turns_of_claims(tried: &[Tried]) -> BTreeMap<&str, usize> {
-    let mut counts = BTreeMap::new();
-    for id in tried.iter().flat_map(|tried| &tried.turned) {
-        *counts.entry(id.as_str()).or_default() += 1;
-    }
-    counts
 }
 
 #[cfg(test)]

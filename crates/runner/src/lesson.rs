@@ -13,7 +13,9 @@ use tiltyard_report::timeline::{Recorded, Timeline};
 use crate::grouping::By;
 use crate::simulation::{self, Experiment, Written};
 use crate::{Error, Progress};
-use crate::{data, duration, in_use, machines, metric, objects, schedulers, window, workloads};
+use crate::{
+    data, duration, in_use, machines, metric, objects, schedulers, shell, window, workloads,
+};
 
 /// The quantity of a panel that is no probe: how many tasks wait for a CPU.
 const WAITING: &str = "waiting";
@@ -166,14 +168,20 @@ fn read(file: &Path) -> Result<File, Error> {
 impl What {
     /// The command of which the page shows a run.
     fn command(&self) -> String {
-        let mut line = format!("tiltyard run -w {} -s {}", self.workload, self.scheduler);
-        if let Some(machine) = &self.machine {
-            line += &format!(" -m {machine}");
+        let mut words = vec![
+            "tiltyard",
+            "run",
+            "-w",
+            &self.workload,
+            "-s",
+            &self.scheduler,
+        ];
+        let options = [("-m", &self.machine), ("--patch", &self.patch)];
+        for (flag, value) in options {
+            words.extend(value.iter().flat_map(|value| [flag, value]));
         }
-        if let Some(patch) = &self.patch {
-            line += &format!(" --patch '{patch}'");
-        }
-        line + &format!(" --duration {} --by task", self.duration)
+        words.extend(["--duration", &self.duration, "--by", "task"]);
+        shell::line(&words)
     }
 
     /// The same with one number changed, as the command has it.

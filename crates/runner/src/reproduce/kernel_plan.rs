@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn several_cpus_are_for_runs_that_say_so() {
         let two = experiment("'real'", "smp2", "check = 'a.x < 2'");
-        let mut job = two.jobs().unwrap().remove(0);
+        let mut job = two.jobs()[0].clone();
         let refused = "smp2 has 2 CPUs, and a kernel is exact on one";
         assert_eq!(obstacle(&job).unwrap().as_deref(), Some(refused));
         job.kernel.as_mut().unwrap().several_cpus = true;

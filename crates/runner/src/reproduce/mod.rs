@@ -203,7 +203,7 @@ fn with_all_seeds<'a>(
 /// The runs that `claims` of an experiment need.
 fn needed(experiment: &Experiment, claims: &[&Claim], figures: bool) -> Vec<Job> {
     let all = figures && experiment.figures.iter().any(|f| f.run.is_none());
-    let mut jobs = experiment.jobs().unwrap_or_default();
+    let mut jobs = experiment.jobs().to_vec();
     jobs.retain(|job| {
         let measured = claims.iter().any(|claim| needs(experiment, claim, job));
         all || measured || (figures && !job.figures.is_empty())

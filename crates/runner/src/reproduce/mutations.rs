@@ -283,8 +283,8 @@ mod tests {
     fn settings_of_mutations_fit_all_experiments() {
         let folder = data::folder().unwrap().join("experiments");
         let experiments = files::load(&folder).unwrap();
-        let jobs = experiments.iter().flat_map(|e| e.jobs().unwrap());
-        let arguments: BTreeSet<String> = jobs.map(|job| job.scheduler).collect();
+        let jobs = experiments.iter().flat_map(|e| e.jobs());
+        let arguments: BTreeSet<String> = jobs.map(|job| job.scheduler.clone()).collect();
         let choices = arguments.iter().flat_map(|a| schedulers::choose(a));
         let choices: Vec<Choice> = choices.collect();
         let mut tried = 0;

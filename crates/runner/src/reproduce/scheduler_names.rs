@@ -17,9 +17,9 @@ impl Schedulers {
     pub fn of(experiments: &[Experiment]) -> Result<Schedulers, Error> {
         let mut all = BTreeMap::new();
         for experiment in experiments {
-            let jobs = experiment.jobs().unwrap_or_default();
+            let own = experiment.jobs().iter().map(|job| job.scheduler.clone());
             let others = experiment.substitutes.values().flatten().cloned();
-            for argument in jobs.into_iter().map(|job| job.scheduler).chain(others) {
+            for argument in own.chain(others) {
                 if let Entry::Vacant(place) = all.entry(argument) {
                     let choice = schedulers::choose(place.key());
                     let choice = choice.map_err(|failure| failure.in_file(&experiment.file))?;
@@ -35,8 +35,8 @@ impl Schedulers {
     }
 
     fn check_substitutes(&self, experiment: &Experiment) -> Result<(), Error> {
-        let jobs = experiment.jobs().unwrap_or_default();
-        let run = jobs.iter().filter_map(|job| self.family(&job.scheduler));
+        let jobs = experiment.jobs().iter();
+        let run = jobs.filter_map(|job| self.family(&job.scheduler));
         let run: BTreeSet<String> = run.collect();
         let mut names = experiment.substitutes.keys();
         let Some(name) = names.find(|name| !run.contains(*name)) else {
@@ -176,7 +176,7 @@ mod tests {
             run("s", "k")
         );
         let experiment = Experiment::read(&text, "e", "e.toml").unwrap();
-        let jobs = experiment.jobs().unwrap();
+        let jobs = experiment.jobs();
         let lacking = |job: &Job, measure: &str| {
             let derived = ["x.any", "x.m", "x.r"].into_iter();
             let lacks = |name: &&str| derives_from(&experiment, name, job, &[measure]);

@@ -33,9 +33,13 @@ pub fn claims_with_names<'a>(
     ids: &BTreeSet<String>,
     schedulers: &Schedulers,
 ) -> Vec<(&'a Claim, BTreeSet<String>)> {
-    let jobs = experiment.jobs().unwrap_or_default();
     let chosen = experiment.claims.iter().filter(|c| ids.contains(&c.id));
-    let named = chosen.map(|claim| (claim, schedulers.named(experiment, claim, &jobs)));
+    let named = chosen.map(|claim| {
+        (
+            claim,
+            schedulers.named(experiment, claim, experiment.jobs()),
+        )
+    });
     named.filter(|(_, named)| !named.is_empty()).collect()
 }
 

@@ -17,6 +17,7 @@ use tiltyard_runner::reproduce::{
 };
 use tiltyard_runner::{data, shell};
 
+use super::TableOrJson as Format;
 use crate::failure::{Code, Failure};
 use crate::progress::Bar;
 use crate::progress::Steps;
@@ -133,14 +134,6 @@ enum ArenaChoice {
     /// A real kernel.
     Kernel,
     Both,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Human-readable.
-    Table,
-    /// An array with an object for each claim.
-    Json,
 }
 
 fn tier(text: &str) -> Result<Tier, String> {

@@ -137,7 +137,7 @@ fn fitted_numbers_have_the_values_that_are_listed() {
 fn fitted_numbers_are_tried_in_all_experiments_that_have_them() {
     let (experiments, fitted) = (experiments(), fitted());
     check_names(&experiments, &fitted).unwrap();
-    let jobs: Vec<Job> = experiments.iter().flat_map(|e| e.jobs().unwrap()).collect();
+    let jobs: Vec<Job> = experiments.iter().flat_map(|e| e.jobs().to_vec()).collect();
     let of_workloads = fitted.iter().filter(|p| p.owner().0 == Owner::Workload);
     for parameter in of_workloads {
         assert!(
@@ -157,12 +157,7 @@ fn kept_results_have_each_variation_of_a_fitted_number() {
     let experiments = experiments();
     for parameter in fitted() {
         for experiment in &experiments {
-            if !experiment
-                .jobs()
-                .unwrap()
-                .iter()
-                .any(|job| parameter.concerns(job))
-            {
+            if !experiment.jobs().iter().any(|job| parameter.concerns(job)) {
                 continue;
             }
             for change in parameter.changes() {
