@@ -74,6 +74,12 @@ impl Figure {
         self == Figure::Share
     }
 
+    /// What it is of something that did not happen, such as requests none of which ended; times have no value then.
+    fn of_nothing(self) -> Option<f64> {
+        use Figure::{Migrations, Share, Switches, Throughput};
+        matches!(self, Share | Switches | Migrations | Throughput).then_some(0.0)
+    }
+
     /// Below this in both arenas, it is not judged.
     fn least(self, limits: &Limits) -> f64 {
         match self {
@@ -106,6 +112,13 @@ pub struct Value {
     pub of: String,
     pub figure: Figure,
     pub value: f64,
+}
+
+impl Value {
+    /// The same figure of the same app or class.
+    fn is_like(&self, other: &Value) -> bool {
+        self.of == other.of && self.figure == other.figure
+    }
 }
 
 /// Requests of one class.
@@ -188,11 +201,8 @@ impl Measured {
         });
     }
 
-    /// Medians over several runs; what one of them lacks is left out.
+    /// Medians over several runs; times that one of them lacks are left out.
     pub fn median(runs: &[Measured]) -> Measured {
-        let Some(first) = runs.first() else {
-            return Measured::default();
-        };
         let median = |value: &Value| {
             let mut all: Vec<f64> = runs.iter().filter_map(|run| run.find(value)).collect();
             all.sort_by(f64::total_cmp);
@@ -202,14 +212,26 @@ impl Measured {
             })
         };
         Measured {
-            values: first.values.iter().filter_map(median).collect(),
+            values: union(runs).into_iter().filter_map(median).collect(),
         }
     }
 
     fn find(&self, wanted: &Value) -> Option<f64> {
-        let same = |value: &&Value| value.of == wanted.of && value.figure == wanted.figure;
-        self.values.iter().find(same).map(|value| value.value)
+        let mut same = self.values.iter().filter(|value| value.is_like(wanted));
+        let found = same.next().map(|value| value.value);
+        found.or(wanted.figure.of_nothing())
     }
+}
+
+/// Each figure that any of them has, once, in the order of the first that has it.
+fn union<'a>(all: impl IntoIterator<Item = &'a Measured>) -> Vec<&'a Value> {
+    let mut values: Vec<&Value> = Vec::new();
+    for value in all.into_iter().flat_map(|measured| &measured.values) {
+        if !values.iter().any(|known| known.is_like(value)) {
+            values.push(value);
+        }
+    }
+    values
 }
 
 /// One figure in both arenas.
@@ -246,10 +268,10 @@ fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error>
     Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
-/// Both arenas side by side, in the simulated one's order. A figure that one of them lacks has no row.
+/// Both arenas side by side, in the simulated one's order. A time that one of them lacks has no row.
 pub fn judge(simulated: &Measured, real: &Measured, limits: &Limits) -> Vec<Row> {
     let row = |value: &Value| {
-        let (simulated, real) = (value.value, real.find(value)?);
+        let (simulated, real) = (simulated.find(value)?, real.find(value)?);
         let error = match value.figure.is_points() {
             true => simulated - real,
             false if real == simulated => 0.0,
@@ -268,7 +290,8 @@ pub fn judge(simulated: &Measured, real: &Measured, limits: &Limits) -> Vec<Row>
         row.within = (!rare).then(|| row.is_within(&limits.tolerance));
         Some(row)
     };
-    simulated.values.iter().filter_map(row).collect()
+    let all = union([simulated, real]).into_iter();
+    all.filter_map(row).collect()
 }
 
 /// Notes in each row what the same runs with other starts gave. A figure that one of them lacks has no range.
@@ -360,7 +383,7 @@ mod tests {
 
     #[test]
     fn what_one_arena_lacks_has_no_row() {
-        let both = measured(&[(Figure::Share, 1.0), (Figure::WaitP50, 2.0)]);
+        let both = measured(&[(Figure::WaitP99, 1.0), (Figure::WaitP50, 2.0)]);
         let rows = judge(&both, &measured(&[(Figure::WaitP50, 2.0)]), &LIMITS);
         assert_eq!(
             rows.iter().map(|r| r.figure).collect::<Vec<_>>(),
@@ -369,12 +392,24 @@ mod tests {
     }
 
     #[test]
+    fn what_did_not_happen_in_one_arena_is_judged_as_none() {
+        let (some, none) = (measured(&[(Figure::Throughput, 100.0)]), measured(&[]));
+        for (simulated, real) in [(&some, &none), (&none, &some)] {
+            let rows = judge(simulated, real, &LIMITS);
+            assert_eq!(rows.len(), 1);
+            assert_eq!(rows[0].within, Some(false));
+        }
+        let runs = [some.clone(), none.clone(), none];
+        assert_eq!(Measured::median(&runs).values[0].value, 0.0);
+    }
+
+    #[test]
     fn runs_are_summed_up_by_their_medians() {
         let runs = [3.0, 1.0, 2.0].map(|share| measured(&[(Figure::Share, share)]));
         assert_eq!(Measured::median(&runs).values[0].value, 2.0);
         assert_eq!(Measured::median(&runs[..2]).values[0].value, 2.0);
         assert_eq!(Measured::median(&runs[1..]).values[0].value, 1.5);
-        let less = [measured(&[(Figure::Share, 1.0)]), measured(&[])];
+        let less = [measured(&[(Figure::WaitP50, 1.0)]), measured(&[])];
         assert_eq!(Measured::median(&less).values, []);
     }
 
