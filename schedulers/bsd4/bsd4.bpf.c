@@ -315,6 +315,9 @@ void BPF_STRUCT_OPS(bsd4_tick, struct task_struct *p)
 /* sched_relinquish: to the tail of its FIFO; what it has used and what is left of its turn stay. */
 bool BPF_STRUCT_OPS(bsd4_yield, struct task_struct *from, struct task_struct *to)
 {
+	/* FreeBSD cannot give the CPU to a certain task. */
+	if (to)
+		return false;
 	cpu_ctx(bpf_get_smp_processor_id())->yields = true;
 	from->scx.slice = 0;
 	return false;
@@ -338,13 +341,17 @@ void BPF_STRUCT_OPS(bsd4_update_idle, s32 cpu, bool idle)
 /* Tasks come and go --------------------------------------------------------------------- */
 
 /* What the kernel says about a task: nice value and policy. */
+static __always_inline enum bsd4_class class_of(struct task_struct *p)
+{
+	if (is_kthread(p))
+		return CLASS_KERNEL;
+	return freebsd_is_idle_class(p) ? CLASS_FIXED : CLASS_TIMESHARE;
+}
+
 static __always_inline void describe(struct task_struct *p, struct bsd4_task *t)
 {
 	t->nice = task_nice(p);
-	if (is_kthread(p))
-		t->class = CLASS_KERNEL;
-	else
-		t->class = freebsd_is_idle_class(p) ? CLASS_FIXED : CLASS_TIMESHARE;
+	t->class = class_of(p);
 }
 
 s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -362,6 +369,7 @@ s32 BPF_STRUCT_OPS(bsd4_init_task, struct task_struct *p, struct scx_init_task_a
 	reset_task(t);
 	describe(p, t);
 	if (args->fork && ct) {
+		t->is_new = true;
 		inherit(t, ct);
 	} else {
 		WRITE_ONCE(t->user_pri, PRI_MIN_IDLE);
@@ -398,8 +406,15 @@ void BPF_STRUCT_OPS(bsd4_set_weight, struct task_struct *p, u32 weight)
 {
 	struct bsd4_task *t = task_of(p);
 
-	if (t)
-		changes(p, t);
+	if (!t)
+		return;
+	/* sched_fork: a new task keeps its creator's priority, although that is not recomputed
+	 * when the creator inherits what a child has used. */
+	if (t->is_new && t->nice == task_nice(p) && t->class == class_of(p)) {
+		t->is_new = false;
+		return;
+	}
+	changes(p, t);
 }
 
 void BPF_STRUCT_OPS(bsd4_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
@@ -434,6 +449,7 @@ static int cpus_init(void)
 		if (!bpf_cpumask_test_cpu(i, online))
 			continue;
 		nr_online++;
+		cpu_ctx(i)->online = true;
 		/* Until it shows that it is not. */
 		cpu_leaves(cpu_ctx(i), PRI_IDLE);
 		mark_idle(i, true);

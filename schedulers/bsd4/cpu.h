@@ -28,6 +28,7 @@ struct bsd4_cpu {
 	bool yields;
 	/* It is in the mask of idle CPUs. */
 	bool marked;
+	bool online;
 	/* first_with_fuzz(): tasks looked at; how many are before the one found; whether there
 	 * would have been room for another one. */
 	u32 nr_seen;

@@ -70,7 +70,7 @@ static __noinline s32 pick_cpu(struct task_struct *p, s32 last, s32 cpu, u64 fro
 	bpf_for (i, 0, nr_cpus) {
 		s32 nr;
 
-		if (!allowed(p, i))
+		if (!cpu_ctx(i)->online || !allowed(p, i))
 			continue;
 		nr = queue_length(i, from);
 		if (best < 0 || nr < least) {

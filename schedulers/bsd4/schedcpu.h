@@ -96,15 +96,18 @@ static __always_inline void rescue(u32 i, u64 now_ns)
 {
 	struct bsd4_task *t = task_at(i);
 	u64 queued_ns = READ_ONCE(t->queued_ns);
+	u32 pri = READ_ONCE(t->pri);
 
 	if (READ_ONCE(t->queue) == QUEUE_NONE || !queued_ns ||
 	    (s64)(now_ns - queued_ns) < (s64)(starve_limit_ms * NSEC_PER_MSEC))
 		return;
-	if (!requeue(i, 0, ADD_SCHEDCPU | ADD_HEAD, now_ns))
-		return;
 	/* dispatch() compares the priorities of the heads of two queues. running() restores this
-	 * one. */
+	 * one, so it has to be there before the task moves. */
 	WRITE_ONCE(t->pri, 0);
+	if (!requeue(i, 0, ADD_SCHEDCPU | ADD_HEAD, now_ns)) {
+		WRITE_ONCE(t->pri, pri);
+		return;
+	}
 	WRITE_ONCE(t->queued_ns, 0);
 	__sync_fetch_and_add(&nr_rescued, 1);
 }

@@ -53,6 +53,8 @@ struct bsd4_task {
 	/* dispatch() has found its next place: `queue`, and p->scx.dsq_vtime in it. */
 	bool placed;
 	bool exited;
+	/* Of a fork: the kernel has not set its weight yet. */
+	bool is_new;
 	/* Waits there; QUEUE_NONE: nowhere. */
 	u64 queue;
 	/* Since when it waits. */

@@ -50,6 +50,8 @@ struct mlfq_task {
 	/* Of its slice: used until it came to the CPU the last time, at this moment. */
 	u64 used_ns;
 	u64 since_ns;
+	/* It lets its equals go first: sched_yield(). */
+	bool yields;
 };
 
 DEFINE_TASK_STORAGE(tasks, struct mlfq_task)
@@ -129,8 +131,8 @@ s32 BPF_STRUCT_OPS(mlfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	return cpu;
 }
 
-/* To the tail of its level, and over a running task of a lower one. Who was preempted returns to
- * the head with the rest of its slice. */
+/* To the tail of its level, and over a task of a lower one that runs on the CPU where this one is.
+ * Who was preempted returns to the head with the rest of its slice. */
 void BPF_STRUCT_OPS(mlfq_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct mlfq_task *t = task_ctx(p);
@@ -147,8 +149,9 @@ void BPF_STRUCT_OPS(mlfq_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns(nr_levels - 1), enq_flags);
 		return;
 	}
-	if (ran && !end_slice(p, t))
+	if (ran && !end_slice(p, t) && !t->yields)
 		enq_flags |= SCX_ENQ_HEAD;
+	t->yields = false;
 	scx_bpf_dsq_insert(p, level_of(t), left_ns(t), enq_flags);
 	if (!ran && level_of(t) > READ_ONCE(cpu_level[cpu & (MAX_CPUS - 1)])) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -187,8 +190,8 @@ static __always_inline void boost(u64 now_ns)
 
 /*
  * The first task of the highest level. The core asks before it puts the running task back, so that
- * takes part here: who was preempted is the head of its level, who has used its slice the tail of
- * the next.
+ * takes part here: who was preempted is the head of its level, who yields its tail, who has used
+ * its slice the tail of the next.
  */
 void BPF_STRUCT_OPS(mlfq_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -202,7 +205,7 @@ void BPF_STRUCT_OPS(mlfq_dispatch, s32 cpu, struct task_struct *prev)
 	if (t)
 		lowest = level_of(t);
 	if (t && used_ns(t, now_ns) < slice_ns(lowest))
-		lowest++;
+		lowest += !t->yields;
 	else if (lowest)
 		lowest--;
 	bpf_for (n, 0, nr_levels) {
@@ -216,6 +219,7 @@ void BPF_STRUCT_OPS(mlfq_dispatch, s32 cpu, struct task_struct *prev)
 	if (!t)
 		return;
 	/* It goes on: no stopping(), no enqueue(). */
+	t->yields = false;
 	t->used_ns = used_ns(t, now_ns);
 	t->since_ns = now_ns;
 	end_slice(prev, t);
@@ -237,8 +241,25 @@ void BPF_STRUCT_OPS(mlfq_stopping, struct task_struct *p, bool runnable)
 {
 	struct mlfq_task *t = task_ctx(p);
 
-	if (t)
-		t->used_ns = used_ns(t, scx_bpf_now());
+	if (!t)
+		return;
+	t->used_ns = used_ns(t, scx_bpf_now());
+	/* A higher class takes the CPU. Without a slice it comes by enqueue(): others may take it,
+	 * and a better one that wakes up meanwhile runs first. */
+	if (runnable)
+		p->scx.slice = 0;
+}
+
+/* To the tail of its level, with the rest of its slice. */
+bool BPF_STRUCT_OPS(mlfq_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct mlfq_task *t = task_ctx(from);
+
+	if (to || !t)
+		return false;
+	t->yields = true;
+	from->scx.slice = 0;
+	return false;
 }
 
 /* Rule 3. A sleep ends the slice: the next one is whole. */
@@ -253,6 +274,7 @@ void BPF_STRUCT_OPS(mlfq_quiescent, struct task_struct *p, u64 deq_flags)
 	if (t->used_ns < slice_ns(level) && level + 1 < nr_levels)
 		set_level(p, t, level + 1);
 	t->used_ns = 0;
+	t->yields = false;
 }
 
 /* Rule 1. */
@@ -298,6 +320,7 @@ SCX_OPS_DEFINE(mlfq_ops,
 	       .dispatch		= (void *)mlfq_dispatch,
 	       .running			= (void *)mlfq_running,
 	       .stopping		= (void *)mlfq_stopping,
+	       .yield			= (void *)mlfq_yield,
 	       .quiescent		= (void *)mlfq_quiescent,
 	       .init_task		= (void *)mlfq_init_task,
 	       .init			= (void *)mlfq_init,

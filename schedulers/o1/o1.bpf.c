@@ -371,7 +371,7 @@ s32 BPF_STRUCT_OPS(o1_init_task, struct task_struct *p, struct scx_init_task_arg
 	t->timestamp_ns = now_ns;
 	t->rq.load_weight = weight_of(t->static_prio);
 	t->rq.prio = effective_prio(t);
-	affinity_read(&t->rq.affinity, p->cpus_ptr, nr_cpus, nr_online);
+	affinity_read(&t->rq.affinity, p->cpus_ptr, nr_cpus);
 	if (!args->fork) {
 		/* If it sleeps, then since now. */
 		t->asleep = true;

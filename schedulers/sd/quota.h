@@ -64,9 +64,9 @@ static __always_inline u32 entitlement_ms(u32 level)
 }
 
 /* Load weight, for balancing. */
-static __always_inline u32 weight_of(u32 level)
+static __always_inline u32 weight_of(u32 level, bool is_idle_class)
 {
-	return entitlement_ms(level) * 40;
+	return entitlement_ms(level) * (is_idle_class ? 1 : 40);
 }
 
 /* 6 ms on one CPU, 12 on two, 18 on four. */

@@ -370,8 +370,8 @@ s32 BPF_STRUCT_OPS(sd_init_task, struct task_struct *p, struct scx_init_task_arg
 	t->home = t->rq.cpu;
 	t->policy = p->policy;
 	t->static_level = static_level_of(p);
-	t->rq.load_weight = weight_of(t->static_level);
-	affinity_read(&t->rq.affinity, p->cpus_ptr, nr_cpus, nr_online);
+	t->rq.load_weight = weight_of(t->static_level, t->policy == POLICY_IDLE);
+	affinity_read(&t->rq.affinity, p->cpus_ptr, nr_cpus);
 	if (!args->fork)
 		return 0;
 	if (current)

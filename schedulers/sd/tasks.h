@@ -119,7 +119,7 @@ static __noinline void set_affinity(struct task_struct *p, u32 i, const struct c
 	struct queue_lock *lk = rq_lock(cpu);
 	struct affinity new, old;
 
-	affinity_read(&new, allowed, nr_cpus, nr_online);
+	affinity_read(&new, allowed, nr_cpus);
 	if (!lk)
 		return;
 	bpf_spin_lock(&lk->lock);

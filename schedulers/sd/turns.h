@@ -322,7 +322,7 @@ static __noinline void renice(u32 cpu, u32 i, u32 static_level, enum fair_policy
 		return;
 	t->static_level = static_level;
 	t->policy = policy;
-	set_load_weight(cpu_rq(cpu), i, weight_of(nth(static_level)));
+	set_load_weight(cpu_rq(cpu), i, weight_of(nth(static_level), policy == POLICY_IDLE));
 	if (is_queued(i))
 		relist(cpu, i);
 }

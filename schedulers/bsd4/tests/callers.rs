@@ -3,6 +3,7 @@
 
 use crate::bsd4::machine::{GLOBAL, MS, Machine, SLEEP, WAKEUP};
 use serde_json::json;
+use tiltyard_native::layout::InitTaskArgs;
 use tiltyard_schedtest::kernel::{KICK_IDLE, KICK_PREEMPT};
 
 const EXIT_ZOMBIE: i32 = 0x20;
@@ -103,6 +104,25 @@ pub fn a_turn_that_is_over_leads_to_the_tail() {
         m.call("bsd4_enqueue", &[address, 0]);
         assert_eq!(place(&mut m, 1), (35, head), "{ticks} ticks");
     }
+}
+
+/// FreeBSD does not recompute a parent's priority when it inherits what a child has used, nor when it forks.
+#[test]
+pub fn a_child_has_its_creators_priority() {
+    let mut m = Machine::boot(1, &[]);
+    let parent = m.thread(&json!({ "id": 1, "pri": 140, "est": 40 }));
+    let state = m.kernel.state();
+    state.current = Some(parent.task);
+    let child = state.add_task(2, 0);
+    let address = state.address(child);
+    // SAFETY: numbers and raw pointers, for which zero is a value.
+    let mut args: InitTaskArgs = unsafe { std::mem::zeroed() };
+    args.fork = true;
+    m.call("bsd4_init_task", &[address, &raw const args as i64]);
+    m.call("bsd4_set_weight", &[address, 100]);
+    assert_eq!(m.call("t_get", &[address])[4..6], [140, 140]);
+    m.call("bsd4_set_weight", &[address, 100]);
+    assert_eq!(m.call("t_get", &[address])[4], 145);
 }
 
 /// Whatever they have used, kernel threads run with the priority of the kernel.

@@ -88,6 +88,8 @@ const MUTATIONS: &[Mutation] = &[
     ["kernel threads have priorities by use", "task.h", "if (t->class == CLASS_KERNEL)", "if (false)", "kernel_threads_have_one_priority"],
     ["a task leaves its use twice", "bsd4.bpf.c", "\tif (t->exited)\n\t\treturn;\n", "", "a_task_leaves_its_use_once"],
     ["who waits does not count in the load", "bsd4.bpf.c", "WRITE_ONCE(c->nr_runnable, c->nr_runnable + 1);", ";", "recorded_add"],
+    ["tasks are put on CPUs that are offline", "runq.h", "!cpu_ctx(i)->online || ", "", "no_task_is_put_where_nobody_runs"],
+    ["a child's priority is computed", "bsd4.bpf.c", "\t\tt->is_new = true;\n", "", "a_child_has_its_creators_priority"],
 ];
 
 #[rustfmt::skip]
@@ -95,10 +97,10 @@ const TESTS: &[(&str, fn())] = named! {
     arithmetic: a_turn_is_twelve_ticks, estcpu_has_a_limit_that_grows_with_the_cpus, priority_follows_use_and_nice,
         recorded_clock, recorded_decay, recorded_exit, recorded_fork, recorded_quantum, recorded_return_to_user, recorded_sleep,
         recorded_wakeup, the_load_average_approaches_the_number_of_tasks;
-    callers: a_requeued_task_is_found_in_its_new_queue, a_task_leaves_its_use_once, heads_of_11_0, heads_of_9_3_and_11_1,
+    callers: a_child_has_its_creators_priority, a_requeued_task_is_found_in_its_new_queue, a_task_leaves_its_use_once, heads_of_11_0, heads_of_9_3_and_11_1,
         a_turn_that_is_over_leads_to_the_tail, kernel_threads_have_one_priority;
     decisions: recorded_add, recorded_affinity, recorded_nice, recorded_schedcpu, recorded_switch;
-    queues: recorded_choose, recorded_forward, recorded_kick, recorded_pickcpu, recorded_preempt, recorded_runq;
+    queues: no_task_is_put_where_nobody_runs, recorded_choose, recorded_forward, recorded_kick, recorded_pickcpu, recorded_preempt, recorded_runq;
     scripts: recorded_scripts;
 };
 

@@ -131,6 +131,22 @@ pub fn recorded_pickcpu() {
     });
 }
 
+/// The kernel leaves CPUs that are offline in a mask; their queues are empty for ever.
+#[test]
+pub fn no_task_is_put_where_nobody_runs() {
+    let mut m = Machine::boot(4, &[]);
+    for cpu in [0, 1] {
+        m.thread(&json!({ "id": 10 + cpu, "pri": 140 }));
+        m.wait_in(10 + cpu, cpu);
+    }
+    let th = m.thread(&json!({ "id": 1, "pri": 140, "mask": "e" }));
+    assert_eq!(m.call("t_pick_cpu", &[th.address, -1])[2], 2);
+    for cpu in [2, 3] {
+        m.call("t_offline", &[cpu]);
+    }
+    assert_eq!(m.call("t_pick_cpu", &[th.address, -1])[2], 1);
+}
+
 #[test]
 pub fn recorded_forward() {
     let rest = [(BOOT, 18), (OFFLINE, 45), (NO_CALLER, 30)];

@@ -268,6 +268,14 @@ int t_forward(struct words *x)
 	return 0;
 }
 
+/* CPU w0 is offline. */
+SEC("syscall")
+int t_offline(struct words *x)
+{
+	cpu_ctx(x->w[0])->online = false;
+	return 0;
+}
+
 /* In: task, CPU where it ran last. Out: CPU of its queue. */
 SEC("syscall")
 int t_pick_cpu(struct words *x)

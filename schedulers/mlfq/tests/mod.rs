@@ -281,6 +281,49 @@ fn kernel_threads_of_a_cpu_go_first() {
     }
 }
 
+/// Before, the core kept it for its CPU, where nobody could take it, and did not ask when that was free.
+#[test]
+fn a_higher_class_sends_the_task_to_its_queue() {
+    let mut w = World::new(&[]);
+    let task = w.task();
+    w.runs(task);
+    w.kernel.state().task(task).scx.slice = 20 * MS;
+    w.kernel.state().now_ns += 5 * MS;
+    w.about("mlfq_stopping", task, 1);
+    assert_eq!(w.kernel.state().task(task).scx.slice, 0);
+    w.about("mlfq_enqueue", task, 0);
+    assert_eq!(w.waits(task), (MIDDLE, 0, 15));
+}
+
+/// sched_yield(): behind its equals, with the rest of its slice; alone, it goes on with that.
+#[test]
+fn who_yields_lets_its_equals_go_first() {
+    let mut w = World::new(&[]);
+    let [task, equal, lower] = [0, 1, 2].map(|_| w.task());
+    w.loses(lower, 20);
+    let yields = |w: &mut World| {
+        w.runs(task);
+        w.kernel.state().now_ns += 5 * MS;
+        w.kernel.state().task(task).scx.slice = 15 * MS;
+        w.about("mlfq_yield", task, 0);
+        assert_eq!(w.kernel.state().task(task).scx.slice, 0);
+        w.dispatch(Some(task));
+    };
+    yields(&mut w);
+    assert_eq!(w.kernel.state().task(task).scx.slice, 15 * MS, "it goes on");
+    w.about("mlfq_stopping", task, 1);
+    w.about("mlfq_enqueue", equal, ENQUEUE_WAKEUP);
+    yields(&mut w);
+    assert!(
+        w.kernel.state().queued(MIDDLE).is_empty(),
+        "its equal has the CPU"
+    );
+    w.about("mlfq_stopping", task, 1);
+    w.about("mlfq_enqueue", equal, ENQUEUE_WAKEUP);
+    w.about("mlfq_enqueue", task, 0);
+    assert_eq!(w.waits(task).1, 1, "behind its equal");
+}
+
 /// A wakee preempts a running task of a lower level.
 #[test]
 fn only_higher_levels_preempt() {

@@ -154,6 +154,19 @@ pub fn a_task_that_is_being_changed_is_not_handed_over() {
     assert_eq!(w.local(0), [task]);
 }
 
+/// The kernel leaves CPUs that are offline in a mask: as many CPUs as are online are not all that are.
+#[test]
+pub fn offline_cpus_of_a_mask_do_not_count() {
+    let mut w = World::new(2, &[]);
+    let task = w.task(0);
+    for (cpus, may) in [(&[1, 2, 3][..], [0, 1]), (&[0, 1, 2], [1, 1])] {
+        let mask = restrict(&mut w, task, cpus);
+        w.about("o1_set_cpumask", task, mask);
+        let got = [0, 1].map(|cpu| w.m.call("t_may_run", &[task + FIRST, cpu])[2]);
+        assert_eq!(got, may, "{cpus:?}");
+    }
+}
+
 /// A mask belongs to one task.
 #[test]
 pub fn each_task_has_its_own_mask() {

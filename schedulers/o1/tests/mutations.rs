@@ -79,6 +79,7 @@ const MUTATIONS: &[Mutation] = &[
     ["at first somebody best has expired", "o1.bpf.c", "\t\tcpu_rq(cpu)->best_expired_prio = MAX_PRIO;", "\t\tcpu_rq(cpu)->best_expired_prio = 0;", "at_first_nobody_has_expired"],
     ["who ends keeps its mask", "o1.bpf.c", "\taffinity_drop(&rq_task(i)->affinity);\n", "", "masks_return"],
     ["the mask of before is kept, too", "tasks.h", "\taffinity_drop(&old);\n", "", "masks_return"],
+    ["CPUs are counted, not compared", "../lib/tiltyard/linux26/affinity.h", "bpf_cpumask_subset(online, allowed)", "nr >= bpf_cpumask_weight(online)", "offline_cpus_of_a_mask_do_not_count"],
     ["the new mask is given away", "tasks.h", "affinity_drop(&old);", "affinity_drop(&new);", "each_task_has_its_own_mask"],
     ["a changed task stays where it may not run", "o1.bpf.c", " && affinity_has(&rq_task(i)->affinity, cpu);", ";", "a_changed_task_stays_only_where_it_may"],
     ["whoever comes back stays where it was moved", "o1.bpf.c", "(enq_flags & (ENQUEUE_RESTORE | ENQUEUE_MOVE)) == ENQUEUE_RESTORE", "(enq_flags & ENQUEUE_RESTORE)", "a_changed_task_stays_only_where_it_may"],
@@ -96,7 +97,8 @@ const TESTS: &[(&str, fn())] = named! {
     behaviour: a_hog_that_was_driven_off_is_taken_by_an_idle_cpu;
     bookkeeping: a_changed_task_stays_only_where_it_may, a_realtime_task_is_gone_when_the_cpu_chooses,
         a_task_is_what_it_was_before, a_task_that_is_being_changed_is_not_handed_over,
-        a_task_with_another_pid_is_handed_over, a_wait_on_another_cpu_is_no_sleep, each_task_has_its_own_mask, masks_return;
+        a_task_with_another_pid_is_handed_over, a_wait_on_another_cpu_is_no_sleep, each_task_has_its_own_mask, masks_return,
+        offline_cpus_of_a_mask_do_not_count;
     callers: a_child_preempts_its_parent_later, a_child_that_exits_gives_back_its_slice,
         a_cpu_that_runs_dry_looks_elsewhere, a_fork_with_one_tick_left_costs_the_turn, a_lost_kick_is_made_up_for,
         a_running_task_is_pushed, a_sync_waker_leaves_its_own_cpu_only, an_idle_cpu_has_no_expired_task,

@@ -30,7 +30,7 @@ int t_quota(struct words *x)
 	x->w[1] = slots_of[level];
 	x->w[2] = quotas_us[level];
 	x->w[3] = entitlement_ms(level);
-	x->w[4] = weight_of(level);
+	x->w[4] = weight_of(level, false);
 	x->w[5] = first_slot(slots_of[level]);
 	return 0;
 }
@@ -107,7 +107,7 @@ int t_task(struct words *x)
 	t->slice_us = x->w[7];
 	t->rq.array = UNQUEUED;
 	t->rq.affinity.anywhere = true;
-	t->rq.load_weight = weight_of(nth(t->static_level));
+	t->rq.load_weight = weight_of(nth(t->static_level), false);
 	return 0;
 }
 

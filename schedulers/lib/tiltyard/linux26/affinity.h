@@ -34,13 +34,15 @@ static __always_inline u64 *mask_word(u32 mask, u32 cpu)
 	return &masks[mask & (MAX_MASKS - 1)][cpu / 64 & (MASK_WORDS - 1)];
 }
 
-/* What the CPUs of @allowed are. Takes a mask if it needs one: affinity_drop(). */
-static __noinline void affinity_read(struct affinity *a, const struct cpumask *allowed, u32 nr_cpus,
-				     u32 nr_online)
+/* What the CPUs of @allowed are, which may be offline. Takes a mask if it needs one:
+ * affinity_drop(). */
+static __noinline void affinity_read(struct affinity *a, const struct cpumask *allowed, u32 nr_cpus)
 {
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	u32 nr = bpf_cpumask_weight(allowed), cpu, mask;
 
-	a->anywhere = nr >= nr_online;
+	a->anywhere = bpf_cpumask_subset(online, allowed);
+	scx_bpf_put_cpumask(online);
 	a->only = nr == 1 ? bpf_cpumask_first(allowed) : NO_CPU;
 	a->mask = 0;
 	if (a->anywhere || nr == 1)
