@@ -9,8 +9,8 @@
 
 /*
  * One CPU. ticks, switch_tick, turn_over, yields and marked belong to its own callbacks. Others
- * look at curr and other_pri, and set resched and preempt when they interrupt it: hints for its
- * next switch, of which one may be lost or be meant for the task before.
+ * look at curr and other_pri, and set resched and preempt_remote when they interrupt it: hints for
+ * its next switch, of which one may be lost or be meant for the task before.
  */
 struct bsd4_cpu {
 	struct tick_grid ticks;

@@ -463,7 +463,7 @@ static __noinline void end_idle(u32 cpu, u64 now_ns)
 		return;
 	/* Rounded down, as a shift does. */
 	avg_ns += (s64)(now_ns - since_ns - avg_ns) >> 3;
-	/* Partner: search_pays(). */
+	/* Partner: newidle_pays(). */
 	WRITE_ONCE(cs->avg_idle_ns, min_of(avg_ns, most));
 	WRITE_ONCE(cs->idle_since_ns, 0);
 }

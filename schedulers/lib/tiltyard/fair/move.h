@@ -4,7 +4,8 @@
  *
  * A task that waits is in the scheduler's custody, so that to move it is to change queues here; the
  * core follows when it is dispatched there. Between the two queues it is `moving`: it belongs to
- * the CPU it goes to, whose lock guards it, and if the core takes it away meanwhile, it stays away.
+ * the CPU it goes to, whose lock guards it. If the core takes it away for good meanwhile, it stays
+ * away.
  *
  * Affinity is asked of the kernel, which cannot be done under a lock. So a pass writes down the
  * tasks that it will look at, asks for each, and then looks again who is still there: on this CPU,

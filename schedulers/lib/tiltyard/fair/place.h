@@ -9,9 +9,6 @@
 #include "idle.h"
 #include "version.h"
 
-/* Why a task needs a CPU. sched_ext does not ask at exec. */
-enum place_why { PLACE_WAKE, PLACE_FORK, PLACE_EXEC };
-
 /* Wakers -------------------------------------------------------------------------------- */
 
 /* The waker notes whom it wakes. Tasks that wake many different ones have many flips. */
@@ -43,7 +40,7 @@ static __noinline bool wake_wide(u32 waker_flips, u32 wakee_flips, u32 size)
 
 /* The idlest CPU of the idlest group ------------------------------------------------------ */
 
-/* The CPU of a group that wakes fastest, or has gone idle last, or has the least load. */
+/* The CPU of a group that has gone idle last, or has the least load. */
 __noinline int idlest_cpu(struct task_struct *p __arg_trusted, u32 index, u32 here)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();

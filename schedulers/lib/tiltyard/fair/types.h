@@ -19,7 +19,8 @@
 /* exec_start of a current entity that is not on the CPU just now: no time passes for it. */
 #define PAUSED	(~0ULL >> 1)
 
-/* Slice given to the core: far beyond any turn, but not "infinite", which may stop the tick. */
+/* Slice given to the core: far beyond any turn beside others, but not "infinite", which may stop
+ * the tick. */
 #define TURN_NS 1000000000ULL
 
 /* A decaying average (PELT); one of an entity or of a whole queue. */

@@ -4,7 +4,8 @@
  *
  * A task that waits is in the scheduler's custody, so that to move it is to change queues here; the
  * core follows when it is dispatched there. Between the two queues it is `moving`: it belongs to
- * the CPU it goes to, whose lock guards it, and if the core takes it away meanwhile, it stays away.
+ * the CPU it goes to, whose lock guards it. If the core takes it away for good meanwhile, it stays
+ * away.
  *
  * Expired tasks go first: they would wait longest, and their caches are coldest. Of an array those
  * of the best priority go first; of a list the last. Linux holds both CPUs' locks meanwhile.
