@@ -50,7 +50,7 @@ const MUTATIONS: &[Mutation] = &[
     ["the head is the tail", "runq.h", "head ? KEY_MIDDLE - now_ns : KEY_MIDDLE + now_ns", "KEY_MIDDLE + now_ns", "recorded_switch"],
     ["of equal queues the last", "runq.h", "nr < least", "nr <= least", "recorded_pickcpu"],
     ["the last CPU is like any other", "runq.h", "if (last >= 0 && allowed(p, last)) {", "if (false) {", "recorded_pickcpu"],
-    ["restricted tasks go anywhere", "runq.h", "\t\tif (!allowed(p, i))\n\t\t\tcontinue;\n", "", "recorded_pickcpu"],
+    ["restricted tasks go anywhere", "runq.h", "\t\tif (!cpu_ctx(i)->online || !allowed(p, i))\n\t\t\tcontinue;\n", "", "recorded_pickcpu"],
     ["who leaves a queue still counts there", "runq.h", " - ((u64)cpu == from)", "", "a_requeued_task_is_found_in_its_new_queue"],
     ["one more task is looked at", "runq.h", "if (nth >= runq_fuzz) {", "if (nth > runq_fuzz) {", "recorded_runq"],
     ["where a task ran is no matter", "runq.h", "if (t && (!nth || last_here)) {", "if (t && !nth) {", "recorded_runq"],

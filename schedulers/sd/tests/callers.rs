@@ -248,6 +248,16 @@ pub fn idle_tasks_are_in_no_rotation() {
     assert_eq!(w.sd.call("t_reached_get", &[0, 20])[2], 0);
 }
 
+/// They hardly count in the load: 20 quotas of 6 ms, not times 40.
+#[test]
+pub fn idle_tasks_weigh_little() {
+    let mut w = World::new(1, &[]);
+    for (policy, weight) in [(0, 4800), (POLICY_IDLE, 120)] {
+        let task = w.add(None, |p| p.policy = policy);
+        assert_eq!(w.sd.call("t_weight_get", &[task + 1])[1], weight);
+    }
+}
+
 /// A new process makes its creator's CPU choose again. A new thread waits, and so does a new kernel thread.
 #[test]
 fn who_is_created_and_waits() {

@@ -16,7 +16,8 @@ const MUTATIONS: &[Mutation] = &[
     ["larger quotas from nice -5 on", "quota.h", "if (nice < -6)", "if (nice < -4)", "quotas"],
     ["half of 1 ms is nothing", "quota.h", "rr_ms / divisor ?: 1", "rr_ms / divisor", "quotas"],
     ["rr_interval grows with the number of CPUs", "quota.h", "6 * bit_length(cpus)", "6 * cpus", "rr_interval_grows_with_the_cpus"],
-    ["weights are entitlements", "quota.h", "return entitlement_ms(level) * 40;", "return entitlement_ms(level);", "quotas"],
+    ["weights are entitlements", "quota.h", "(is_idle_class ? 1 : 40)", "1", "quotas"],
+    ["idle tasks weigh as much as others", "quota.h", "(is_idle_class ? 1 : 40)", "40", "idle_tasks_weigh_little"],
     ["worse ones do not expire with better ones", "staircase.h", "if (own > c->best[expired_of(&c->rq) & 1])", "if (false)", "next_slots"],
     ["batch tasks hold up worse ones", "staircase.h", "if (!batch)\n\t\t\t*best = own;", "*best = own;", "next_slots"],
     ["who has slept starts where others of its nice value are", "staircase.h", "if (!interactive)\n", "", "next_slots"],
@@ -84,7 +85,7 @@ const MUTATIONS: &[Mutation] = &[
 const TESTS: &[(&str, fn())] = named! {
     callers: a_change_does_not_begin_a_run, a_level_has_all_of_its_quota, a_moved_task_comes_to_the_array_of_the_same_kind,
         a_sync_waker_leaves_its_own_cpu_only, a_used_first_quota_is_not_the_parents_any_more, idle_tasks_that_others_may_wait_for,
-        idle_tasks_are_in_no_rotation, idling_begins_a_rotation, nobody_stays_above_the_level_that_is_served,
+        idle_tasks_are_in_no_rotation, idle_tasks_weigh_little, idling_begins_a_rotation, nobody_stays_above_the_level_that_is_served,
         exiting_tasks_are_preempted_only_once_for_a_push;
     decisions: quotas, rr_interval_grows_with_the_cpus, slots_of_the_matrix, next_slots, places_of_queued_tasks, charges,
         who_is_picked, quotas_that_are_used_up, wakeups, forks, exits, yields, nice_values_that_change, moves,

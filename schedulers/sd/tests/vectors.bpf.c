@@ -131,6 +131,14 @@ int t_task_more(struct words *x)
 	return 0;
 }
 
+/* In: task. Out: its weight in the load. */
+SEC("syscall")
+int t_weight_get(struct words *x)
+{
+	x->w[1] = task(x->w[0])->rq.load_weight;
+	return 0;
+}
+
 /* In: task. Out: static level, granted slots, rotation, slice, priority, array in which it is
  * queued or 2, CPU; whether it has its first slice. */
 SEC("syscall")
