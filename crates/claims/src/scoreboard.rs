@@ -281,6 +281,7 @@ pub fn by_section<'a>(verdicts: &[&'a Verdict]) -> BTreeMap<&'a str, [usize; 3]>
 #[cfg(test)]
 mod tests {
     use super::{board, number, place, text_of};
+    use crate::mutation::{Mutations, Tried};
 
     #[test]
     fn names_are_found_whole() {
@@ -289,6 +290,33 @@ mod tests {
         names.sort_by_key(|name| place(check, name));
         assert_eq!(names, ["x", "b.x_10", "b.x_1", "a.x"]);
         assert_eq!(place(check, "x"), None);
+    }
+
+    /// Those that turned, those that should have, and those that gave no value.
+    #[test]
+    fn each_claim_of_a_mutation_has_its_verdict() {
+        let text = "scheduler = 'a'\n\
+            [[rule]]\nid = 'slice'\ntext = 'Ten ticks.'\nwhere = 'Section 2'\npaper = true\n\
+            [[mutation]]\nid = 'm'\nrule = 'slice'\nwhat = 'no ticks'\ntunable = 'x=1'\nturns = ['s.p.turns', 's.p.stays']\n";
+        let file = Mutations::read(text, "a.toml", &["s.p.turns", "s.p.stays"].into()).unwrap();
+        let tried = Tried {
+            scheduler: "a".to_owned(),
+            mutation: "m".to_owned(),
+            definition: String::new(),
+            seeds: 1,
+            judged: 3,
+            turned: vec!["s.p.turns".to_owned()],
+            lost: vec!["s.p.lost".to_owned()],
+        };
+        let page = super::mutations(&[(&file, &file.mutations[0])], &[tried], 100);
+        for (claim, verdict) in [
+            ("s.p.turns", " turned"),
+            ("s.p.stays", "did not turn"),
+            ("s.p.lost", "not measured"),
+        ] {
+            let line = page.lines().find(|line| line.contains(claim));
+            assert!(line.is_some_and(|line| line.contains(verdict)), "{page}");
+        }
     }
 
     #[test]

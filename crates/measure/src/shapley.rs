@@ -199,9 +199,11 @@ mod tests {
     /// Player 0 adds 0.3 alone and takes away as much from the other; without rounding it gets -2.8e-17.
     #[test]
     fn what_is_only_rounding_is_zero() {
-        let values = [0.0, 0.3, 0.4, 0.1];
-        let got = Design::new(2).shares(|who| values[who as usize]);
-        assert_eq!(got[0].share, 0.0);
+        for sign in [1.0, -1.0] {
+            let values = [0.0, 0.3, 0.4, 0.1].map(|value| sign * value);
+            let got = Design::new(2).shares(|who| values[who as usize]);
+            assert_eq!(got[0].share, 0.0);
+        }
     }
 
     /// Two who each suffice share equally; both alone have the whole effect.

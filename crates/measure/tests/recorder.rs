@@ -294,6 +294,44 @@ fn requests_that_stop_early_are_found() {
     assert!(why[0].contains(told), "{why:?}");
 }
 
+/// Of a workload whose apps have classes of the same name, of which some only warm up.
+#[test]
+fn requests_of_which_none_ended_are_found() {
+    let by_app = |app: &str, classes: &[&str]| {
+        let classes = classes.iter().map(|class| (*class).to_owned());
+        (app.to_owned(), classes.collect::<Vec<_>>())
+    };
+    let run = |puts: bool| {
+        let mut s = Stream::new();
+        s.class(0, "get").class(1, "put");
+        s.task(0, 1, "a").wake(0, 0, 1).start(0, 0, 1);
+        s.task(0, 2, "b");
+        s.request(10, 1, 0, 5);
+        if puts {
+            s.request(20, 1, 1, 5);
+        }
+        let mut run = play(&s, 1, 0, 100, 100);
+        let classes = [
+            by_app("a", &["get", "put", "warm-up"]),
+            by_app("b", &["get"]),
+        ];
+        run.set_request_classes(&classes.into());
+        run
+    };
+    let unserved: Vec<(&str, &str)> = vec![("a", "put"), ("b", "get")];
+    assert_eq!(run(false).unserved_requests().collect::<Vec<_>>(), unserved);
+    let why = |puts: [bool; 3]| {
+        let runs = puts.map(run).to_vec();
+        tiltyard_measure::compare(&[("x".to_owned(), runs)]).why[0].clone()
+    };
+    assert!(why([false; 3]).contains("no \"put\" of a ended; no \"get\" of b ended"));
+    let some = why([false, true, false]);
+    assert!(
+        !some.contains("put") && some.contains("no \"get\" of b ended"),
+        "{some}"
+    );
+}
+
 #[test]
 fn requests_have_a_window_and_a_distribution() {
     let mut s = hog_and_server();

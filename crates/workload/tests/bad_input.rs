@@ -63,6 +63,10 @@ fn unknown_keys_name_the_nearest() {
     insta::assert_snapshot!(errors("{ \"task\": {} }"), @"f.json:1:3: task: unknown key; did you mean tasks?");
     insta::assert_snapshot!(errors("{ \"global\": { \"duraton\": 1 }, \"tasks\": { \"a\": { \"run\": 1 } } }"), @"f.json:1:15: duraton: unknown key; did you mean duration?");
     insta::assert_snapshot!(task("\"nice\": 1"), @"f.json:1:21: nice: unknown key; did you mean priority?");
+    assert!(
+        !errors("{ \"global\": { \"nice\": 1 }, \"tasks\": { \"a\": { \"run\": 1 } } }")
+            .contains("priority")
+    );
     insta::assert_snapshot!(task("\"slep\": 1"), @"f.json:1:21: slep: unknown key; did you mean sleep?");
     insta::assert_snapshot!(task("\"runtme\": 1"), @"f.json:1:21: runtme: unknown key; did you mean runtime? a suffix is digits, or _ and a name: run1, run_a");
     insta::assert_snapshot!(task("\"exec\": 1"), @"f.json:1:21: exec: unknown key; known here: barrier, broad, cpus, deadline, delay, dl-deadline, dl-period, dl-runtime, fork, instance, iorun, lock, loop, mem, memrun, nodes_membind, period, phases, policy, priority, resume, run, runtime, sem_post, sem_wait, signal, sleep, suspend, sync, taskgroup, tiltyard, timer, unlock, util_max, util_min, wait, yield");

@@ -2,7 +2,7 @@
 //! The rules of mlfq, callback by callback, and the exploit in whole runs.
 
 use tiltyard_native::layout::InitTaskArgs;
-use tiltyard_schedtest::kernel::{KICK_PREEMPT, Kernel, TaskId};
+use tiltyard_schedtest::kernel::{KICK_IDLE, KICK_PREEMPT, Kernel, TaskId};
 use tiltyard_schedtest::{Lab, globals, ideal, object, parse, presets};
 
 /// Flags of callbacks, as the kernel has them.
@@ -31,7 +31,11 @@ impl World {
 
     /// A task that does not run yet.
     fn task(&mut self) -> TaskId {
-        let id = self.kernel.state().add_task(1, 0);
+        self.task_on(0)
+    }
+
+    fn task_on(&mut self, cpu: u32) -> TaskId {
+        let id = self.kernel.state().add_task(1, cpu);
         // SAFETY: numbers and raw pointers, for which zero is a value.
         let args: InitTaskArgs = unsafe { std::mem::zeroed() };
         let words = [self.kernel.state().address(id), &raw const args as i64];
@@ -324,6 +328,28 @@ fn who_yields_lets_its_equals_go_first() {
     assert_eq!(w.waits(task).1, 1, "behind its equal");
 }
 
+/// A wakee that preempts leaves idle CPUs alone; one that does not calls one, also the first.
+#[test]
+fn one_cpu_is_called() {
+    for (blocks, running, idle, kick) in [
+        (1, 0, 1, (0, KICK_PREEMPT)),
+        (0, 0, 1, (1, KICK_IDLE)),
+        (0, 1, 0, (0, KICK_IDLE)),
+    ] {
+        let mut kernel = Kernel::boot(object("mlfq", 2), &globals(&[]), 2);
+        assert_eq!(kernel.call("mlfq_init", &[]).1 as i32, 0);
+        let mut w = World { kernel };
+        let [hog, wakee] = [0, 1].map(|_| w.task_on(running));
+        for _ in 0..blocks {
+            w.sleeps(wakee, 1);
+        }
+        w.about("mlfq_running", hog, 0);
+        w.kernel.state().set_idle(|cpu| cpu == idle);
+        w.about("mlfq_enqueue", wakee, ENQUEUE_WAKEUP);
+        assert_eq!(w.kernel.state().kicks, [kick], "{blocks} {running}");
+    }
+}
+
 /// A wakee preempts a running task of a lower level.
 #[test]
 fn only_higher_levels_preempt() {
@@ -408,9 +434,11 @@ fn a_boost_comes_when_it_is_due() {
             assert_eq!(w.kernel.state().queued(level), [low]);
         }
     }
-    // The next one is a second away.
+    // The next one is a second away, also for a CPU whose clock is a little behind.
     w.loses(low, 20);
     w.dispatch(None);
+    w.kernel.state().now_ns -= 21 * MS;
+    w.about("mlfq_enqueue", other, ENQUEUE_WAKEUP);
     w.dispatch(None);
     assert_eq!(w.kernel.number("nr_boosted"), 2);
 }

@@ -29,7 +29,10 @@ pub fn a_cap_is_over_a_tick_after_it() {
             w.runs(hog, 0);
             let now = w.now();
             w.m.set_cpu(0, hog, 1, 140, now);
-            w.m.call("t_tick", &[0, 1 + waited, now])[3]
+            let over = w.m.call("t_tick", &[0, 1 + waited, now])[3];
+            // presets.toml reports them.
+            assert_eq!(w.m.kernel.number("nr_capped"), over as u64);
+            over
         });
         assert_eq!(starved, [0, 1], "limit {limit_ms}");
     }
