@@ -17,9 +17,9 @@
  *   running() only stop and start the clock of whoever has the turn.
  *
  *   Tasks leave the queues in quiescent(), which the second step of an affinity change leaves out
- *   (settle() makes up for it). They join in enqueue(), which some paths leave out: exiting tasks,
- * tasks that cannot migrate, everything while a scheduler is being loaded. running() sets right
- * whatever comes to run without the turn.
+ *   (settle() makes up for it). They join in enqueue(), which some paths leave out: exiting
+ *   tasks, tasks that cannot migrate, everything while a scheduler is being loaded. running()
+ *   sets right whatever comes to run without the turn.
  *
  *   Slices are given as TURN_NS; tick() ends turns, because what a slice is changes while it
  *   lasts.
