@@ -23,6 +23,13 @@ fn tasks(nr: i64) -> Option<(i64, i64)> {
     Some((MOVED_TASKS, nr))
 }
 
+/// Balancing looks at a CPU's tasks in the order in which they came; who leaves the middle takes no neighbour along.
+#[test]
+pub fn tasks_are_listed_as_they_come() {
+    let mut m = Machine::even(1, 1, 2, 1);
+    assert_eq!(m.call("t_lists", &[]), [2, 2, 0, 0, 1, 3, 3, 1]);
+}
+
 // How much ---------------------------------------------------------------------------------
 
 #[test]

@@ -26,6 +26,30 @@ int t_build(struct words *x)
 	return 0;
 }
 
+/* Tasks 1, 2 and 3 come to CPU 0 one after the other; task 2 goes to CPU 1. Out: first and last
+ * task of CPU 1, the tasks after and before 2, first and last task of CPU 0, the tasks after 1 and
+ * before 3. */
+SEC("syscall")
+int t_lists(struct words *x)
+{
+	struct fair_cpu *from = cpu_state(0), *to = cpu_state(1);
+
+	append_task(from, 1);
+	append_task(from, 2);
+	append_task(from, 3);
+	unlist_task(from, 2);
+	append_task(to, 2);
+	x->w[0] = to->first_task;
+	x->w[1] = to->last_task;
+	x->w[2] = entity(2)->list_next;
+	x->w[3] = entity(2)->list_prev;
+	x->w[4] = from->first_task;
+	x->w[5] = from->last_task;
+	x->w[6] = entity(1)->list_next;
+	x->w[7] = entity(3)->list_prev;
+	return 0;
+}
+
 /* All idle, no task, nothing remembered, at @w[0] ns. */
 SEC("syscall")
 int t_clear(struct words *x)

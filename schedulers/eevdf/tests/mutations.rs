@@ -177,6 +177,7 @@ const MUTATIONS: &[Mutation] = &[
     ["busy CPUs balance at the same tick", "../lib/tiltyard/fair/linux_6_18/version.h", "BUSY_TICKS_LESS = 1", "BUSY_TICKS_LESS = 0", "a_busy_cpu_balances_a_tick_earlier"],
     ["siblings have caches of their own", "../lib/tiltyard/fair/linux_6_18/version.h", "SIBLINGS_SHARE_CACHE = true", "SIBLINGS_SHARE_CACHE = false", "no_task_is_too_hot_for_a_sibling"],
     ["CPUs that run dry lengthen the interval", "../lib/tiltyard/fair/linux_6_18/version.h", "NEWIDLE_LENGTHENS = false", "NEWIDLE_LENGTHENS = true", "a_cpu_that_runs_dry_does_not_lengthen_the_interval"],
+    ["who comes last keeps the neighbour of before", "../lib/tiltyard/fair/turns.h", "\tentity(i)->list_prev = last;\n\tentity(i)->list_next = 0;\n", "\tentity(i)->list_prev = last;\n", "tasks_are_listed_as_they_come"],
     ["who has had more than its share goes", "../lib/tiltyard/fair/linux_6_18/imbalance.h", "!is_eligible(e->queue, i);", "false;", "a_task_that_has_had_more_than_its_share_stays_at_first"],
     ["who has had more than its share stays for ever", "../lib/tiltyard/fair/linux_6_18/imbalance.h", "!READ_ONCE(domain(b->cpu, b->level)->nr_failed) &&\n", "true &&\n", "a_task_that_has_had_more_than_its_share_stays_at_first"],
     ["who has had more than its share stays away from an idle CPU", "../lib/tiltyard/fair/linux_6_18/imbalance.h", "READ_ONCE(queue(queue_of(e->group, b->dst))->nr_running) &&\n", "true &&\n", "a_task_that_has_had_more_than_its_share_stays_at_first"],
@@ -250,7 +251,7 @@ const MUTATIONS: &[Mutation] = &[
 
 #[rustfmt::skip]
 const TESTS: &[(&str, fn())] = named! {
-    balancing: an_idle_cpu_takes_half_of_what_a_cpu_has_more, room_beyond_the_cache_is_filled_up,
+    balancing: tasks_are_listed_as_they_come, an_idle_cpu_takes_half_of_what_a_cpu_has_more, room_beyond_the_cache_is_filled_up,
         tasks_are_spread_over_caches, cores_have_equally_many_tasks, an_empty_core_takes_one_of_two,
         between_pairs_of_nodes_idle_cpus_are_evened_out, nodes_with_few_tasks_are_left_uneven,
         load_is_moved_until_either_group_has_the_average, between_groups_of_one_type_or_a_busier_own_one_all_is_well,
