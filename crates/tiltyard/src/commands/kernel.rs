@@ -252,13 +252,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let done = match kernel_job::run(&kernel_job, outputs, &progress) {
         Ok(done) => done,
-        Err(Error::Kernel(error)) => {
-            save(args.out.as_deref(), &no_result(&error.to_string()))?;
-            return Err(failure(&error));
-        }
         Err(error) => {
             save(args.out.as_deref(), &no_result(&error.to_string()))?;
-            return Err(error.into());
+            return Err(match error {
+                Error::Kernel(error) => failure(&error),
+                error => error.into(),
+            });
         }
     };
     let subject = progress.subject.clone();
