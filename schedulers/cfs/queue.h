@@ -22,6 +22,16 @@ static __always_inline void stop_waiting(u32 q, u32 i)
 	tree_remove(&queue(q)->waiting, i);
 }
 
+/* Before all that wait there, and before any that may wake up: place_wakee(). */
+static __noinline void move_to_front(u32 q, u32 i)
+{
+	struct fair_entity *e = entity(i);
+
+	stop_waiting(q, i);
+	e->vruntime = earlier_of(e->vruntime, queue(q)->min_vruntime - latency_ns);
+	start_waiting(q, i);
+}
+
 static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)
 {
 	struct fair_entity *e = entity(i);

@@ -40,6 +40,21 @@ static __noinline u32 pick_task(u32 cpu, u64 now_ns)
 	return found;
 }
 
+/* It gets V, without counting itself, so that it is eligible; and a deadline before all others. */
+static __noinline void move_to_front(u32 q, u32 i)
+{
+	struct fair_entity *e = entity(i);
+	u32 first;
+
+	stop_waiting(q, i);
+	first = queue(q)->waiting.first;
+	e->vruntime = virtual_time(q);
+	e->turn.deadline = e->vruntime;
+	if (first)
+		e->turn.deadline = earlier_of(e->vruntime, entity(first)->turn.deadline - 1);
+	start_waiting(q, i);
+}
+
 /* A tick hits task i. True if its turn, or that of one of its groups, is over. */
 static __noinline bool tick_task(u32 i, u64 now_ns)
 {

@@ -3,6 +3,7 @@
 //! through lib.bpf.c.
 
 mod freebsd;
+mod guard;
 mod keeper;
 mod lifetimes;
 mod numbers;

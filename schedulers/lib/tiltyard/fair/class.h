@@ -9,6 +9,7 @@
  *   turns.h    who has the turn, level by level    pass.h     a balancing pass
  *   tasks.h    a task's CPU and group              move.h     taking and giving tasks
  *   tunables.h what a run may set                  balance.h  when all of that happens
+ *   guard.h    against starvation, in real kernels
  *
  * Three callbacks decide the shape:
  *
@@ -28,6 +29,7 @@
 #define __LIB_FAIR_CLASS_H
 
 #include "balance.h"
+#include "guard.h"
 #include "rule.h"
 #include "tasks.h"
 #include "tunables.h"
@@ -580,7 +582,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(fair_init)
 	init_version();
 	init_rule(nr_online);
 	setup_group(0, 0, NICE_0_WEIGHT);
-	return 0;
+	return init_guard();
 }
 
 #endif

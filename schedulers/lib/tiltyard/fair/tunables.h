@@ -38,6 +38,9 @@ const volatile bool wide_wakeups = true;
 /* CONFIG_HZ. */
 const volatile u32 tick_hz = 250;
 
+/* Who has waited for so long goes to the front; 0: nobody. See guard.h. */
+const volatile u32 starve_limit_ms = 0;
+
 /*
  * A wakee stays within its cache even if another cache has idle CPUs. This is one of the bugs of
  * "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016); domains.h and linux_4_9/busiest.h

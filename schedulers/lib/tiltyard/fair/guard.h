@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A guard against starvation, for real kernels.
+ *
+ * Linux's fair class shares out by weight alone: nice -20 weighs 5917 times as much as nice 19, so
+ * a turn of 4 ms beside one such task is paid for with 24 s of waiting. sched_ext ejects a
+ * scheduler that leaves a task waiting for 30 s. With starve_limit_ms, a timer looks at all waiting
+ * tasks once a second, and moves to the front who has not run for so long.
+ */
+#ifndef __LIB_FAIR_GUARD_H
+#define __LIB_FAIR_GUARD_H
+
+#include "rule.h"
+#include "tunables.h"
+#include "turns.h"
+
+/* Tasks that starve_limit_ms has moved: each is a deviation. presets.toml names it. */
+u64 nr_rescued;
+
+/* What the timer has seen of a task. Not in its entity, which has to stay small. */
+struct watched {
+	u64 ran_ns;   /* all that it had run */
+	u64 since_ns; /* when it was first seen waiting with that */
+};
+
+static struct watched watched[MAX_TASKS];
+
+/* Has task i waited for too long? */
+static __always_inline bool starves(u32 i, u64 now_ns)
+{
+	struct watched *w = &watched[i & (MAX_TASKS - 1)];
+	u64 ran_ns = entity(i)->sum_exec_ns;
+
+	if (!entity(i)->waiting || ran_ns != w->ran_ns) {
+		w->ran_ns = ran_ns;
+		w->since_ns = now_ns;
+		return false;
+	}
+	return now_ns - w->since_ns >= starve_limit_ms * NSEC_PER_MSEC;
+}
+
+/* Moves task i and those groups above it that wait to the front of their queues. */
+static __noinline void rescue(u32 i)
+{
+	u32 level;
+
+	nr_rescued++;
+	bpf_for (level, 0, MAX_DEPTH) {
+		if (!i)
+			break;
+		if (entity(i)->waiting)
+			move_to_front(entity(i)->queue, i);
+		i = parent_of(i);
+	}
+}
+
+/* Looks at all tasks of a CPU. */
+static __noinline void guard_cpu(u32 cpu, u64 now_ns)
+{
+	struct fair_lock *lk = cpu_lock(cpu);
+	u32 n, i;
+
+	if (!lk)
+		return;
+	bpf_spin_lock(&lk->lock);
+	i = cpu_state(cpu)->first_task;
+	bpf_for (n, 0, MAX_TASKS) {
+		if (!i)
+			break;
+		if (starves(i, now_ns))
+			rescue(i);
+		i = entity(i)->list_next;
+	}
+	bpf_spin_unlock(&lk->lock);
+}
+
+struct guard_timer {
+	struct bpf_timer timer;
+};
+
+DEFINE_ARRAY_MAP(guard_timer, 1, struct guard_timer)
+
+static int guard_fires(void *map, u32 *key, struct guard_timer *g)
+{
+	u64 now_ns = scx_bpf_now();
+	u32 cpu;
+
+	bpf_for (cpu, 0, nr_cpus)
+		guard_cpu(cpu, now_ns);
+	bpf_timer_start(&g->timer, NSEC_PER_SEC, 0);
+	return 0;
+}
+
+/* In init(). */
+static int init_guard(void)
+{
+	struct guard_timer *g;
+	u32 key = 0;
+	int err;
+
+	if (!starve_limit_ms)
+		return 0;
+	g = bpf_map_lookup_elem(&guard_timer, &key);
+	if (!g)
+		return -ESRCH;
+	err = bpf_timer_init(&g->timer, &guard_timer, CLOCK_MONOTONIC);
+	if (!err)
+		err = bpf_timer_set_callback(&g->timer, guard_fires);
+	if (!err)
+		err = bpf_timer_start(&g->timer, NSEC_PER_SEC, 0);
+	return err;
+}
+
+#endif
