@@ -7,7 +7,8 @@
 #pragma once
 
 #include "interact.h"
-#include "tiltyard/linux26/balance.h"
+#include "tiltyard/linux26/load.h"
+#include "tiltyard/linux26/rule.h"
 
 /* Moves task @i, queued, to the tail of @array's list of priority @prio. */
 static __always_inline void requeue(struct runqueue *rq, u32 i, u32 array, u32 prio)
@@ -100,6 +101,14 @@ static __noinline void task_running_tick(struct o1_cpu *c, u32 i, u64 tick)
 	}
 }
 
+static __always_inline void tick_task(u32 cpu, u32 i, u64 now_ns)
+{
+	struct o1_cpu *c = cpu_state(cpu);
+
+	c->rq.clock_ns = now_ns;
+	task_running_tick(c, i, tick_of(now_ns));
+}
+
 /* Choosing ---------------------------------------------------------------------------------- */
 
 /* The wait of task @i, the next to run, counts as sleep if it has just slept. Its priority may
@@ -127,8 +136,9 @@ static __always_inline void swap_arrays(struct o1_cpu *c)
 }
 
 /* schedule(): the task that is to run, 0 if there is none. It has the CPU now. */
-static __noinline u32 pick_next(struct o1_cpu *c, u64 now_ns)
+static __noinline u32 pick_next(u32 cpu, u64 now_ns)
 {
+	struct o1_cpu *c = cpu_state(cpu);
 	struct runqueue *rq = &c->rq;
 	u32 prev = rq->curr, next;
 	struct o1_task *t;
@@ -153,10 +163,17 @@ static __noinline u32 pick_next(struct o1_cpu *c, u64 now_ns)
 	return next;
 }
 
+/* It has got the CPU without having been picked. */
+static __always_inline void begin_turn(u32 cpu, u32 i, u64 now_ns)
+{
+	task(i)->timestamp_ns = now_ns;
+	task(i)->sleep_type = SLEEP_NORMAL;
+}
+
 /* Coming ------------------------------------------------------------------------------------ */
 
 /* __activate_task: into the active array, but tasks that only compute wait for the next round. */
-static __always_inline void activate(struct o1_cpu *c, u32 i)
+static __always_inline void put_into_array(struct o1_cpu *c, u32 i)
 {
 	enqueue_tail(&c->rq, i, task(i)->batch ? expired_of(&c->rq) : c->rq.active);
 	inc_nr_running(&c->rq, i);
@@ -174,7 +191,7 @@ static __noinline void wake_up(struct o1_cpu *c, u32 i, bool in_interrupt, u64 n
 	if (t->sleep_type == SLEEP_NORMAL)
 		t->sleep_type = in_interrupt ? SLEEP_INTERRUPTED : SLEEP_INTERACTIVE;
 	t->timestamp_ns = now_ns;
-	activate(c, i);
+	put_into_array(c, i);
 }
 
 /* wake_up_new_task: task @i is queued for the first time, by the task that created it, which runs
@@ -182,12 +199,12 @@ static __noinline void wake_up(struct o1_cpu *c, u32 i, bool in_interrupt, u64 n
 static __noinline void wake_up_new(struct o1_cpu *c, u32 i, bool here)
 {
 	struct o1_task *t = task(i);
-	u32 forker = t->forker;
+	u32 forker = t->rq.forker;
 
 	t->sleep_avg_ns = after_fork_ns(t, child_penalty);
 	WRITE_ONCE(t->rq.prio, effective_prio(t));
-	if (!here || t->thread || !child_runs_first) {
-		activate(c, i);
+	if (!here || t->rq.thread || !child_runs_first) {
+		put_into_array(c, i);
 		return;
 	}
 	/* Before its parent, which would copy what both share if it wrote first. */
@@ -196,16 +213,46 @@ static __noinline void wake_up_new(struct o1_cpu *c, u32 i, bool here)
 	WRITE_ONCE(c->rq.need_resched, true);
 }
 
+static __always_inline void activate(u32 cpu, u32 i, bool in_interrupt, u64 now_ns)
+{
+	struct o1_cpu *c = cpu_state(cpu);
+	struct o1_task *t = task(i);
+
+	if (t->asleep)
+		wake_up(c, i, in_interrupt, now_ns);
+	else if (t->rq.forker)
+		wake_up_new(c, i, c->rq.curr == t->rq.forker);
+	else
+		put_into_array(c, i);
+	t->asleep = false;
+}
+
+/* A task that has come preempts what runs if it is better; but a waker that is about to leave the
+ * CPU to it may go on until it does, and a new thread waits for its turn. */
+static __always_inline bool preempts(struct runqueue *rq, u32 i)
+{
+	struct rq_task *t = rq_task(i);
+	bool waits = t->sync || (t->forker && rq->curr == t->forker);
+
+	if (!wakeup_preemption && rq->curr)
+		waits = true;
+	t->sync = false;
+	if (waits)
+		return rq->need_resched;
+	return preempts_curr(rq, i);
+}
+
 /* The parent of a new task keeps whole bonuses only. */
 static __always_inline void fork_penalty(u32 parent)
 {
 	task(parent)->sleep_avg_ns = after_fork_ns(task(parent), parent_penalty);
 }
 
-/* sched_fork: task @i is a copy of task @parent, which runs on @c; they share its slice. */
-static __noinline void share_slice(struct o1_cpu *c, u32 i, u32 parent, u64 now_ns)
+/* sched_fork: task @i is a copy of task @parent; they share its slice. */
+static __noinline void share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns)
 {
 	struct o1_task *t = task(i), *p = task(parent);
+	struct o1_cpu *c = cpu_state(cpu);
 
 	t->sleep_avg_ns = p->sleep_avg_ns;
 	t->sleep_type = p->sleep_type;
@@ -245,9 +292,11 @@ static __noinline void inherit(u32 parent, u32 i)
 }
 
 /* sched_yield: until the arrays swap. */
-static __always_inline void yield_turn(struct o1_cpu *c, u32 i)
+static __always_inline void yield_turn(u32 cpu, u32 i)
 {
-	requeue(&c->rq, i, expired_of(&c->rq), rq_task(i)->prio);
+	struct runqueue *rq = cpu_rq(cpu);
+
+	requeue(rq, i, expired_of(rq), rq_task(i)->prio);
 }
 
 /* set_user_nice: in the same array, at the tail of what is now its priority. */

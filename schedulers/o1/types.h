@@ -37,11 +37,6 @@ struct o1_task {
 	/* It sleeps; it does so for a disk, say, and cannot be interrupted. */
 	bool asleep;
 	bool uninterruptible;
-	/* Woken by a waker that is about to leave this CPU to it. */
-	bool sync;
-	/* A task that has not been queued yet: who created it, and whether they share memory. */
-	u32 forker;
-	bool thread;
 };
 
 struct o1_cpu {
@@ -52,7 +47,6 @@ struct o1_cpu {
 
 static struct o1_task tasks[MAX_TASKS];
 static struct o1_cpu cpus[MAX_CPUS];
-static u32 nr_cpus;
 
 static __always_inline struct o1_task *task(u32 i)
 {

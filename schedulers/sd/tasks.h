@@ -1,91 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What callbacks do to a task and its CPU's queue under the lock of that CPU, which these functions
- * take themselves unless they say otherwise. Most are not static: see depart().
+ * What SD does to a task when it runs, sleeps or changes.
  */
 #pragma once
 
 #include "turns.h"
+#include "tiltyard/linux26/tasks.h"
 
-/* Coming ------------------------------------------------------------------------------------ */
-
-/* Task @i, in no queue, joins that of @cpu. Lock held; settle() came before. */
-static __noinline void join(u32 cpu, u32 i, u64 now_ns)
+static __always_inline void reset_task(u32 i)
 {
-	struct runqueue *rq = cpu_rq(cpu);
-
-	task(i)->rq.moving = false;
-	task(i)->rq.pushed = false;
-	/* Partners: balancing on a CPU that has seen the task on its old one, depart(). */
-	WRITE_ONCE(rq_task(i)->cpu, cpu);
-	/* No tick came while it idled. */
-	if (!rq->nr_running)
-		update_cpu_load(rq, tick_of(now_ns));
-	activate(cpu, i);
+	__builtin_memset(task(i), 0, sizeof(*task(i)));
 }
 
-/* Task @i, settled on @cpu, has got the CPU without having been chosen. */
-__noinline int take_turn(u32 i, u32 cpu, u64 now_ns)
+/* Task @i, new, has been queued: its creator owes nothing for that. */
+static __always_inline void end_fork(u32 i)
 {
-	struct queue_lock *lk = rq_lock(cpu);
-	struct runqueue *rq = cpu_rq(cpu);
-
-	if (!lk)
-		return -ENOENT;
-	bpf_spin_lock(&lk->lock);
-	put_curr(rq, now_ns);
-	if (!is_queued(i))
-		join(cpu, i, now_ns);
-	note_pick(cpu_state(cpu), i);
-	WRITE_ONCE(rq->curr, i);
-	WRITE_ONCE(rq->need_resched, false);
-	custody_end(&rq_task(i)->custody);
-	bpf_spin_unlock(&lk->lock);
-	return 0;
+	rq_task(i)->forker = 0;
 }
 
-/* Created and gone -------------------------------------------------------------------------- */
-
-/* The task that creates @i gives half of its quota. */
-__noinline int fork_task(u32 i, u32 parent)
+/* Its run begins, unless it has only been changed. */
+static __always_inline void begin_run(u32 i)
 {
-	/* It runs here: only a change of its own could move it. */
-	u32 cpu = READ_ONCE(rq_task(parent)->cpu);
+	if (!task(i)->on_cpu)
+		task(i)->charged_ns = scx_bpf_now();
+	task(i)->on_cpu = true;
+}
+
+static __always_inline void end_run(struct task_struct *p)
+{
+	task(slot_of(p))->on_cpu = false;
+}
+
+static __always_inline void fall_asleep(struct task_struct *p, u32 i)
+{
+	struct sd_task *t = task(i);
+
+	t->on_cpu = false;
+	t->unsuitable = t->policy == POLICY_IDLE && (p->__state & TASK_UNINTERRUPTIBLE);
+}
+
+/* Whoever comes next starts with all of its slots. */
+static __noinline void begin_idle(u32 cpu, u64 now_ns)
+{
 	struct queue_lock *lk = rq_lock(cpu);
 
 	if (!lk)
-		return 0;
+		return;
 	bpf_spin_lock(&lk->lock);
-	if (is_queued(parent)) {
-		share_slice(i, parent);
-		task(i)->forker = parent;
-	}
+	if (!cpu_rq(cpu)->nr_running)
+		new_rotation(cpu_state(cpu), now_ns);
 	bpf_spin_unlock(&lk->lock);
-	return 0;
 }
 
-/* Task @i has exited: its parent, if that is one of ours, may get what is left of its quota. */
-static __noinline void bequeath(struct task_struct *p, u32 i)
+static __noinline void probe_task(struct task_struct *p, u32 i)
 {
-	struct task_struct *parent = bpf_task_from_pid(p->real_parent->pid);
-	u32 heir = parent ? slot_of(parent) : 0, cpu;
-	struct queue_lock *lk;
-
-	if (parent)
-		bpf_task_release(parent);
-	if (!heir || heir == i)
-		return;
-	/* It may be moved at this moment: then what its new CPU does to it is lost, or this. */
-	cpu = READ_ONCE(rq_task(heir)->cpu);
-	lk = rq_lock(cpu);
-	if (!lk)
-		return;
-	bpf_spin_lock(&lk->lock);
-	inherit(heir, i);
-	bpf_spin_unlock(&lk->lock);
+	/* Shown, and decide nothing: a CPU that pulls the task may be changing them. */
+	TILT_PROBE_TASK(level, p, data_race(task(i)->rq.prio) - MAX_RT_PRIO);
+	TILT_PROBE_TASK(quota_left_us, p, data_race(task(i)->slice_us));
 }
-
-/* Changed ----------------------------------------------------------------------------------- */
 
 /* Task @i gets another nice value or policy. */
 __noinline int change(u32 i, u32 static_level, u32 policy)
@@ -110,21 +82,4 @@ __noinline int change(u32 i, u32 static_level, u32 policy)
 	}
 	give_up(i);
 	return -EAGAIN;
-}
-
-/* Task p may run on the CPUs of @allowed. */
-static __noinline void set_affinity(struct task_struct *p, u32 i, const struct cpumask *allowed)
-{
-	u32 cpu = READ_ONCE(rq_task(i)->cpu);
-	struct queue_lock *lk = rq_lock(cpu);
-	struct affinity new, old;
-
-	affinity_read(&new, allowed, nr_cpus);
-	if (!lk)
-		return;
-	bpf_spin_lock(&lk->lock);
-	old = rq_task(i)->affinity;
-	rq_task(i)->affinity = new;
-	bpf_spin_unlock(&lk->lock);
-	affinity_drop(&old);
 }

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "staircase.h"
-#include "tiltyard/linux26/balance.h"
+#include "tiltyard/linux26/rule.h"
 
 /* Levels that may be picked from: of either array, without SCHED_IDLE tasks. */
 #define STAIRCASE  ((1ULL << NR_LEVELS) - 1)
@@ -209,6 +209,12 @@ static __noinline u32 pick_next(u32 cpu, u64 now_ns)
 	return next;
 }
 
+/* It has got the CPU without having been picked. */
+static __always_inline void begin_turn(u32 cpu, u32 i, u64 now_ns)
+{
+	note_pick(cpu_state(cpu), i);
+}
+
 /* A tick hits the running task @i. */
 static __noinline void tick_task(u32 cpu, u32 i, u64 now_ns)
 {
@@ -226,7 +232,7 @@ static __noinline void tick_task(u32 cpu, u32 i, u64 now_ns)
 /* Coming ---------------------------------------------------------------------------------- */
 
 /* Task @i, which slept or comes from another CPU, is queued. */
-static __always_inline void activate(u32 cpu, u32 i)
+static __always_inline void activate(u32 cpu, u32 i, bool in_interrupt, u64 now_ns)
 {
 	enlist(cpu, i);
 	inc_nr_running(cpu_rq(cpu), i);
@@ -243,30 +249,28 @@ static __always_inline bool active_preempts(struct runqueue *rq, u32 i)
 	return wakeup_preemption && rq_task(i)->array == rq->active && preempts_curr(rq, i);
 }
 
-/* Whether task @i, just queued, makes its CPU choose again; @here: by a task of that CPU, if any.
- */
-static __always_inline bool preempts(struct runqueue *rq, u32 i, bool here)
+/* Whether task @i, just queued, makes its CPU choose again. */
+static __always_inline bool preempts(struct runqueue *rq, u32 i)
 {
-	struct sd_task *t = task(i);
-	bool sync = t->sync, newborn = t->forker && rq->curr == t->forker;
+	struct rq_task *t = rq_task(i);
+	bool sync = t->sync;
 
 	t->sync = false;
-	t->forker = 0;
 	/* After a new process, its creator's CPU does; a new thread waits in any case. */
-	if (newborn) {
+	if (t->forker && rq->curr == t->forker) {
 		if (!t->thread)
 			WRITE_ONCE(rq->need_resched, true);
 		return rq->need_resched;
 	}
 	/* The waker is about to leave the CPU to it. */
-	if (sync && here)
+	if (sync)
 		return rq->need_resched;
 	return active_preempts(rq, i);
 }
 
 /* sched_fork: task @i is a copy of task @parent, which runs; each has half of what is left. An odd
  * microsecond is lost. */
-static __noinline void share_slice(u32 i, u32 parent)
+static __noinline void share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns)
 {
 	struct sd_task *t = task(i), *p = task(parent);
 
@@ -346,6 +350,6 @@ static __always_inline u32 rq_best_prio(const struct runqueue *rq, u32 curr)
 /* A task that is moved is placed as if it woke up: where depends on its rotation. */
 static __always_inline bool rq_pull(struct runqueue *rq, u32 i, bool expired, u64 now_ns)
 {
-	activate(rq_task(i)->cpu, i);
+	activate(rq_task(i)->cpu, i, false, now_ns);
 	return active_preempts(rq, i);
 }

@@ -44,13 +44,8 @@ struct sd_task {
 	/* A SCHED_IDLE task that was in an uninterruptible sleep: others may wait for what it
 	 * holds. */
 	bool unsuitable;
-	/* Woken by a waker that is about to leave this CPU to it. */
-	bool sync;
 	/* It runs: a change of its properties is no end of that. */
 	bool on_cpu;
-	/* A task that has not been queued yet: who created it, and whether they share memory. */
-	u32 forker;
-	bool thread;
 };
 
 struct sd_cpu {

@@ -27,7 +27,7 @@ pub fn masks_return() {
         let mask = restrict(&mut w, task, &[0, 1]);
         for _ in 0..=MAX_MASKS {
             if exits {
-                w.about("o1_exit_task", task, 0);
+                w.about("linux26_exit_task", task, 0);
                 w.init(task, false);
             } else {
                 w.about("o1_set_cpumask", task, mask);
@@ -51,11 +51,11 @@ pub fn a_changed_task_stays_only_where_it_may() {
         let task = w.task(1);
         w.m.call("t_on_cpu", &[task + FIRST, 0]);
         w.m.enqueue(&[task], false);
-        w.about("o1_dequeue", task, DEQUEUE_SAVE);
-        w.about("o1_quiescent", task, DEQUEUE_SAVE);
+        w.about("linux26_dequeue", task, DEQUEUE_SAVE);
+        w.about("linux26_quiescent", task, DEQUEUE_SAVE);
         let mask = restrict(&mut w, task, cpus);
         w.about("o1_set_cpumask", task, mask);
-        w.about("o1_enqueue", task, flags);
+        w.about("linux26_enqueue", task, flags);
         let (on, off) = if stays { (0, 1) } else { (1, 0) };
         assert_eq!(w.queued(on)[0], [task], "{cpus:?}, {flags}");
         assert_eq!(w.cpu(off).nr_running, 0, "{cpus:?}, {flags}");
@@ -73,7 +73,7 @@ pub fn a_task_is_what_it_was_before() {
     ] {
         let mut w = World::new(2, &[("kthreads_first", 1)]);
         let [hog, other] = [0, 1].map(|_| w.task(0));
-        w.about("o1_exit_task", other, 0);
+        w.about("linux26_exit_task", other, 0);
         restrict(&mut w, other, &[0]);
         w.struct_of(other, |p| (p.policy, p.flags) = (policy, flags));
         w.init(other, false);
@@ -99,15 +99,15 @@ pub fn a_realtime_task_is_gone_when_the_cpu_chooses() {
         let idle = load(&mut w);
         w.runs(hog, 0);
         let alone = load(&mut w);
-        w.about("o1_stopping", hog, 1);
+        w.about("linux26_stopping", hog, 1);
         assert!(load(&mut w) > alone);
         if runs {
             // One that exits skips dispatch().
-            w.about("o1_enqueue", hog, 0);
-            w.about("o1_running", other, 0);
+            w.about("linux26_enqueue", hog, 0);
+            w.about("linux26_running", other, 0);
             assert_eq!(load(&mut w), 2 * alone);
         } else {
-            w.about("o1_disable", hog, 0);
+            w.about("linux26_disable", hog, 0);
             w.dispatch(0, None);
             assert_eq!(load(&mut w), idle);
         }
@@ -122,10 +122,10 @@ pub fn a_wait_on_another_cpu_is_no_sleep() {
     w.wakes(task);
     let before = w.seen(task).savg;
     w.later(500 * MS);
-    w.about("o1_dequeue", task, 8);
+    w.about("linux26_dequeue", task, 8);
     let id = w.ids[task as usize];
     w.m.kernel.state().set_cpu(id, 1);
-    w.about("o1_enqueue", task, ENQUEUE_MIGRATED);
+    w.about("linux26_enqueue", task, ENQUEUE_MIGRATED);
     assert_eq!((w.seen(task).savg, w.seen(task).cpu), (before, 1));
 }
 
@@ -146,10 +146,10 @@ pub fn a_task_that_is_being_changed_is_not_handed_over() {
     let mut w = World::new(1, &[]);
     let task = w.task(0);
     w.wakes(task);
-    w.about("o1_dequeue", task, DEQUEUE_SAVE);
+    w.about("linux26_dequeue", task, DEQUEUE_SAVE);
     w.dispatch(0, None);
     assert!(w.local(0).is_empty());
-    w.about("o1_enqueue", task, ENQUEUE_RESTORE);
+    w.about("linux26_enqueue", task, ENQUEUE_RESTORE);
     w.dispatch(0, None);
     assert_eq!(w.local(0), [task]);
 }

@@ -76,7 +76,7 @@ fn better_wakees_preempt() {
         w.later(slept_ms * MS);
         let flags = if sync { WAKE_SYNC } else { 0 };
         let p = w.address(wakee);
-        w.m.kernel.call("o1_select_cpu", &[p, 0, 8 | flags]);
+        w.m.kernel.call("linux26_select_cpu", &[p, 0, 8 | flags]);
         w.wakes(wakee);
         let kicks = if preempts {
             vec![(0, KICK_PREEMPT)]
@@ -101,9 +101,9 @@ fn the_best_task_is_handed_over() {
     w.dispatch(0, Some(hog));
     assert_eq!(w.local(0), [hog, wakee]);
     assert_eq!(w.seen(hog).timestamp, w.now());
-    w.about("o1_stopping", hog, 1);
-    w.about("o1_enqueue", hog, 0);
-    w.about("o1_running", wakee, 0);
+    w.about("linux26_stopping", hog, 1);
+    w.about("linux26_enqueue", hog, 0);
+    w.about("linux26_running", wakee, 0);
     assert_eq!(w.queued(0), [vec![wakee, hog], vec![]]);
     assert_eq!(w.cpu(0).curr, wakee);
 }
@@ -138,8 +138,8 @@ pub fn ticks_end_slices() {
     assert_eq!(w.queued(0), [vec![other], vec![hog]]);
     w.dispatch(0, Some(hog));
     assert_eq!(w.cpu(0).curr, other);
-    w.about("o1_stopping", hog, 1);
-    w.about("o1_enqueue", hog, 0);
+    w.about("linux26_stopping", hog, 1);
+    w.about("linux26_enqueue", hog, 0);
     // Alone in its array: the arrays swap.
     w.sleeps(other, TASK_INTERRUPTIBLE);
     w.dispatch(0, Some(other));
@@ -179,8 +179,8 @@ pub fn forks_share_slice_and_place() {
         let child = w.fork(parent, 0, thread);
         assert_eq!((w.seen(parent).slice, w.seen(child).slice), (49, 50));
         let p = w.address(child);
-        assert_eq!(w.m.kernel.call("o1_select_cpu", &[p, 0, 4]).1, 0);
-        w.about("o1_enqueue", child, ENQUEUE_NEW);
+        assert_eq!(w.m.kernel.call("linux26_select_cpu", &[p, 0, 4]).1, 0);
+        w.about("linux26_enqueue", child, ENQUEUE_NEW);
         let (kicks, order) = match thread {
             false => (vec![(0, KICK_PREEMPT)], [child, parent]),
             true => (vec![], [parent, child]),
@@ -200,7 +200,7 @@ fn a_child_may_wait_for_its_parent() {
     let parent = w.task(0);
     w.runs(parent, 0);
     let child = w.fork(parent, 0, false);
-    w.about("o1_enqueue", child, ENQUEUE_NEW);
+    w.about("linux26_enqueue", child, ENQUEUE_NEW);
     assert_eq!(w.kicks(), []);
     assert_eq!(w.queued(0), [vec![parent, child], vec![]]);
 }
@@ -226,11 +226,11 @@ pub fn a_child_that_exits_gives_back_its_slice() {
     w.later(850 * MS);
     w.runs(parent, 0);
     let child = w.fork(parent, 0, false);
-    w.about("o1_enqueue", child, ENQUEUE_NEW);
+    w.about("linux26_enqueue", child, ENQUEUE_NEW);
     w.set_slice(parent, 0);
     w.dispatch(0, Some(parent));
-    w.about("o1_enqueue", parent, 0);
-    w.about("o1_running", child, 0);
+    w.about("linux26_enqueue", parent, 0);
+    w.about("linux26_running", child, 0);
     w.ticks(child, 10);
     w.struct_of(child, |p| p.exit_state = 16);
     w.sleeps(child, TASK_INTERRUPTIBLE);
@@ -249,7 +249,7 @@ pub fn who_yields_waits_for_the_next_round() {
     w.wakes(other);
     w.ticks(hog, 10);
     let words = [w.address(hog), 0];
-    w.m.kernel.call("o1_yield", &words);
+    w.m.kernel.call("linux26_yield", &words);
     assert_eq!(w.slice(hog), 0);
     assert_eq!(w.queued(0), [vec![other], vec![hog]]);
     assert_eq!(w.seen(hog).slice, 90);
@@ -265,15 +265,15 @@ pub fn nice_values_move_tasks_within_their_array() {
     w.wakes(first);
     w.wakes(second);
     assert_eq!(w.queued(0)[0], [hog, first, second]);
-    w.about("o1_dequeue", first, DEQUEUE_SAVE);
-    w.about("o1_quiescent", first, DEQUEUE_SAVE);
+    w.about("linux26_dequeue", first, DEQUEUE_SAVE);
+    w.about("linux26_quiescent", first, DEQUEUE_SAVE);
     assert_eq!(w.queued(0)[0], [hog, first, second], "it keeps its place");
     w.struct_of(first, |p| p.static_prio = 120);
     w.about("o1_set_weight", first, 100);
     assert_eq!(w.queued(0)[0], [hog, first, second], "nothing has changed");
     w.struct_of(first, |p| p.static_prio = 123);
     w.about("o1_set_weight", first, 50);
-    w.about("o1_enqueue", first, ENQUEUE_RESTORE);
+    w.about("linux26_enqueue", first, ENQUEUE_RESTORE);
     assert_eq!(w.queued(0)[0], [hog, second, first]);
     assert_eq!((w.seen(first).prio, w.seen(first).slice), (128, 100));
     assert_eq!(w.kicks(), []);
@@ -292,13 +292,13 @@ pub fn tasks_of_higher_classes_come_and_go() {
     w.runs(hog, 0);
     w.wakes(other);
     w.later(20 * MS);
-    w.about("o1_stopping", hog, 1);
+    w.about("linux26_stopping", hog, 1);
     assert_eq!(w.slice(hog), 0);
-    w.about("o1_enqueue", hog, 0);
+    w.about("linux26_enqueue", hog, 0);
     assert_eq!(w.cpu(0).curr, -1);
     assert_eq!(w.seen(hog).timestamp, w.now(), "charged");
     assert_eq!(w.queued(0)[0], [hog, other]);
-    w.about("o1_running", pinned, 0);
+    w.about("linux26_running", pinned, 0);
     assert_eq!(w.cpu(0).curr, pinned);
     assert_eq!(w.cpu(0).nr_running, 3);
 }
@@ -313,7 +313,7 @@ pub fn a_lost_kick_is_made_up_for() {
     w.later(300 * MS);
     w.wakes(wakee);
     w.kicks();
-    w.about("o1_running", hog, 0);
+    w.about("linux26_running", hog, 0);
     assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
 }
 
@@ -325,8 +325,8 @@ fn a_task_follows_its_affinity() {
     w.m.call("t_on_cpu", &[task + FIRST, 0]);
     w.m.enqueue(&[task], false);
     assert_eq!(w.cpu(0).nr_running, 1);
-    w.about("o1_dequeue", task, 8);
-    w.about("o1_enqueue", task, ENQUEUE_MIGRATED);
+    w.about("linux26_dequeue", task, 8);
+    w.about("linux26_enqueue", task, ENQUEUE_MIGRATED);
     assert_eq!((w.cpu(0).nr_running, w.cpu(1).nr_running), (0, 1));
     assert_eq!(w.queued(1)[0], [task]);
 }
@@ -334,7 +334,7 @@ fn a_task_follows_its_affinity() {
 /// A task leaves the class, or is gone.
 #[test]
 pub fn tasks_leave() {
-    for callback in ["o1_disable", "o1_exit_task"] {
+    for callback in ["linux26_disable", "linux26_exit_task"] {
         let mut w = World::new(1, &[]);
         let [hog, other] = [0, 1].map(|_| w.task(0));
         w.runs(hog, 0);
@@ -393,7 +393,10 @@ pub fn a_sync_waker_leaves_its_own_cpu_only() {
         w.later(300 * MS);
         w.m.kernel.state().cpu = here;
         let p = w.address(wakee);
-        assert_eq!(w.m.kernel.call("o1_select_cpu", &[p, 0, WAKE_SYNC]).1, 0);
+        assert_eq!(
+            w.m.kernel.call("linux26_select_cpu", &[p, 0, WAKE_SYNC]).1,
+            0
+        );
         w.wakes(wakee);
         let kicked = w.kicks();
         let preempts: Vec<(u32, u64)> = kicked
@@ -458,8 +461,8 @@ pub fn a_running_task_is_pushed() {
     w.m.call("t_push_to", &[0, 1]);
     w.dispatch(0, Some(hog));
     assert_eq!((w.cpu(0).nr_running, w.cpu(0).curr), (0, -1));
-    w.about("o1_stopping", hog, 1);
-    w.about("o1_enqueue", hog, ENQUEUE_LAST);
+    w.about("linux26_stopping", hog, 1);
+    w.about("linux26_enqueue", hog, ENQUEUE_LAST);
     assert_eq!(w.seen(hog).cpu, 1);
     assert_eq!(w.queued(1)[0], [hog]);
     let kicks = w.kicks();
@@ -479,7 +482,7 @@ pub fn exiting_tasks_are_preempted_only_once_for_a_push() {
         w.m.call("t_push_to", &[0, 1]);
         for n in tasks {
             w.struct_of(n, |p| (p.flags, p.migration_disabled) = (flags, disabled));
-            w.about("o1_running", n, 0);
+            w.about("linux26_running", n, 0);
         }
         assert_eq!(w.kicks(), vec![(0, KICK_PREEMPT); kicks]);
     }
@@ -548,15 +551,15 @@ pub fn a_child_preempts_its_parent_later() {
     let parent = w.task(0);
     w.runs(parent, 0);
     let child = w.fork(parent, 0, true);
-    w.about("o1_enqueue", child, ENQUEUE_NEW);
+    w.about("linux26_enqueue", child, ENQUEUE_NEW);
     w.set_slice(parent, 0);
-    w.about("o1_yield", parent, 0);
+    w.about("linux26_yield", parent, 0);
     w.dispatch(0, Some(parent));
-    w.about("o1_enqueue", parent, 0);
-    w.about("o1_running", child, 0);
+    w.about("linux26_enqueue", parent, 0);
+    w.about("linux26_running", child, 0);
     w.sleeps(child, TASK_INTERRUPTIBLE);
     w.dispatch(0, None);
-    w.about("o1_running", parent, 0);
+    w.about("linux26_running", parent, 0);
     assert_eq!(w.cpu(0).curr, parent);
     w.kicks();
     w.later(300 * MS);

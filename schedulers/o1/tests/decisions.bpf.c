@@ -161,7 +161,7 @@ int t_sleeps(struct words *x)
 {
 	task(x->w[0])->asleep = x->w[1];
 	task(x->w[0])->uninterruptible = x->w[2];
-	task(x->w[0])->sync = x->w[3];
+	rq_task(x->w[0])->sync = x->w[3];
 	return 0;
 }
 
@@ -469,7 +469,7 @@ int t_fork(struct words *x)
 {
 	struct rq_task *p = rq_task(x->w[1]);
 
-	task(x->w[0])->thread = x->w[3];
+	rq_task(x->w[0])->thread = x->w[3];
 	rq_task(x->w[0])->cpu = x->w[4];
 	x->w[5] = fork_task(x->w[0], x->w[1], x->w[2]);
 	x->w[6] = p->cpu;
@@ -501,7 +501,7 @@ int t_exit(struct words *x)
 SEC("syscall")
 int t_yield(struct words *x)
 {
-	yield_turn(cpu_state(x->w[0]), cpu_rq(x->w[0])->curr);
+	yield_turn(x->w[0], cpu_rq(x->w[0])->curr);
 	return 0;
 }
 

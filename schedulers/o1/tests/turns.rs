@@ -51,7 +51,7 @@ pub fn who_takes_the_cpu_unchosen_begins_a_turn() {
     assert_eq!(w.seen(wakee).sleep_type, INTERACTIVE);
     w.later(5 * MS);
     w.kicks();
-    w.about("o1_running", wakee, 0);
+    w.about("linux26_running", wakee, 0);
     assert_eq!((w.cpu(0).curr, w.cpu(0).resched), (wakee, false));
     assert_eq!(w.kicks(), []);
     assert_eq!([hog, wakee].map(|n| w.seen(n).timestamp), [w.now(); 2]);
@@ -66,12 +66,12 @@ pub fn a_sync_wakeup_counts_once() {
     w.runs(hog, 0);
     w.later(300 * MS);
     let p = w.address(wakee);
-    w.m.kernel.call("o1_select_cpu", &[p, 0, WAKE_SYNC]);
+    w.m.kernel.call("linux26_select_cpu", &[p, 0, WAKE_SYNC]);
     w.wakes(wakee);
     assert_eq!(w.kicks(), []);
     w.sleeps(hog, TASK_INTERRUPTIBLE);
     w.dispatch(0, None);
-    w.about("o1_running", wakee, 0);
+    w.about("linux26_running", wakee, 0);
     w.sleeps(wakee, TASK_INTERRUPTIBLE);
     w.runs(hog, 0);
     w.later(300 * MS);
@@ -98,8 +98,8 @@ pub fn the_last_task_calls_its_cpu() {
     let mut w = World::new(1, &[]);
     let hog = w.task(0);
     w.runs(hog, 0);
-    w.about("o1_stopping", hog, 1);
-    w.about("o1_enqueue", hog, ENQUEUE_LAST);
+    w.about("linux26_stopping", hog, 1);
+    w.about("linux26_enqueue", hog, ENQUEUE_LAST);
     assert_eq!(w.kicks(), [(0, KICK_IDLE)]);
 }
 
@@ -112,8 +112,8 @@ pub fn a_changed_task_passes_a_preemption_on() {
     w.later(300 * MS);
     w.wakes(wakee);
     w.kicks();
-    w.about("o1_dequeue", wakee, DEQUEUE_SAVE);
-    w.about("o1_enqueue", wakee, ENQUEUE_RESTORE);
+    w.about("linux26_dequeue", wakee, DEQUEUE_SAVE);
+    w.about("linux26_enqueue", wakee, ENQUEUE_RESTORE);
     assert_eq!(w.kicks(), [(0, KICK_PREEMPT)]);
 }
 
@@ -124,7 +124,7 @@ pub fn who_yields_without_the_cpu_does_not_expire() {
     let [hog, other] = [0, 1].map(|_| w.task(0));
     w.runs(hog, 0);
     w.wakes(other);
-    w.about("o1_yield", other, 0);
+    w.about("linux26_yield", other, 0);
     assert_eq!(w.queued(0), [vec![hog, other], vec![]]);
 }
 
@@ -135,11 +135,11 @@ pub fn a_child_that_sleeps_gives_nothing_back() {
     let parent = w.task(0);
     w.runs(parent, 0);
     let child = w.fork(parent, 0, false);
-    w.about("o1_enqueue", child, ENQUEUE_NEW);
+    w.about("linux26_enqueue", child, ENQUEUE_NEW);
     w.set_slice(parent, 0);
     w.dispatch(0, Some(parent));
-    w.about("o1_enqueue", parent, 0);
-    w.about("o1_running", child, 0);
+    w.about("linux26_enqueue", parent, 0);
+    w.about("linux26_running", child, 0);
     w.sleeps(child, TASK_INTERRUPTIBLE);
     assert_eq!((w.seen(parent).slice, w.seen(child).slice), (50, 50));
 }

@@ -119,14 +119,14 @@ impl World {
     }
 
     pub fn wakes(&mut self, n: i64) {
-        self.about("o1_enqueue", n, ENQUEUE_WAKEUP);
+        self.about("linux26_enqueue", n, ENQUEUE_WAKEUP);
     }
 
     /// The CPU chooses: `prev` has the CPU until then.
     pub fn dispatch(&mut self, cpu: i64, prev: Option<i64>) {
         let p = prev.map_or(0, |n| self.address(n));
         self.m.kernel.state().cpu = cpu as u32;
-        self.m.kernel.call("o1_dispatch", &[cpu, p]);
+        self.m.kernel.call("linux26_dispatch", &[cpu, p]);
     }
 
     /// A task wakes up and gets the CPU.
@@ -134,21 +134,21 @@ impl World {
         self.wakes(n);
         self.dispatch(cpu, None);
         assert_eq!(self.cpu(cpu).curr, n);
-        self.about("o1_running", n, 0);
+        self.about("linux26_running", n, 0);
         self.struct_of(n, |p| p.scx.flags |= TASK_QUEUED);
         self.m.kernel.state().kicks.clear();
     }
 
     pub fn sleeps(&mut self, n: i64, state: u32) {
         self.struct_of(n, |p| p.state = state);
-        self.about("o1_stopping", n, 0);
-        self.about("o1_quiescent", n, DEQUEUE_SLEEP);
+        self.about("linux26_stopping", n, 0);
+        self.about("linux26_quiescent", n, DEQUEUE_SLEEP);
     }
 
     pub fn ticks(&mut self, n: i64, ticks: i64) {
         for _ in 0..ticks {
             self.later(MS);
-            self.about("o1_tick", n, 0);
+            self.about("linux26_tick", n, 0);
         }
     }
 

@@ -101,19 +101,19 @@ impl World {
     }
 
     fn wakes(&mut self, n: i64) {
-        self.about("sd_enqueue", n, ENQUEUE_WAKEUP);
+        self.about("linux26_enqueue", n, ENQUEUE_WAKEUP);
     }
 
     fn dispatch(&mut self) {
         self.kernel().state().cpu = 0;
-        self.kernel().call("sd_dispatch", &[0, 0]);
+        self.kernel().call("linux26_dispatch", &[0, 0]);
     }
 
     /// A task wakes up and gets CPU 0.
     fn runs(&mut self, n: i64) {
         self.wakes(n);
         self.dispatch();
-        self.about("sd_running", n, 0);
+        self.about("linux26_running", n, 0);
         self.struct_of(n, |p| {
             p.scx.flags |= TASK_QUEUED;
             p.scx.slice = 1;
@@ -123,8 +123,8 @@ impl World {
 
     fn sleeps(&mut self, n: i64, state: u32) {
         self.struct_of(n, |p| p.state = state);
-        self.about("sd_stopping", n, 0);
-        self.about("sd_quiescent", n, DEQUEUE_SLEEP);
+        self.about("linux26_stopping", n, 0);
+        self.about("linux26_quiescent", n, DEQUEUE_SLEEP);
     }
 
     fn later(&mut self, ns: i64) {
@@ -134,7 +134,7 @@ impl World {
     fn ticks(&mut self, n: i64, ticks: i64) {
         for _ in 0..ticks {
             self.later(MS);
-            self.about("sd_tick", n, 0);
+            self.about("linux26_tick", n, 0);
         }
     }
 
@@ -172,7 +172,10 @@ pub fn a_sync_waker_leaves_its_own_cpu_only() {
         w.kicks();
         w.kernel().state().cpu = here;
         let p = w.address(wakee);
-        assert_eq!(w.kernel().call("sd_select_cpu", &[p, 0, WAKE_SYNC]).1, 0);
+        assert_eq!(
+            w.kernel().call("linux26_select_cpu", &[p, 0, WAKE_SYNC]).1,
+            0
+        );
         w.wakes(wakee);
         assert_eq!(w.kicks(), kicks, "woken on CPU {here}");
     }
@@ -185,9 +188,9 @@ pub fn a_change_does_not_begin_a_run() {
     let task = w.task();
     w.runs(task);
     w.later(700 * US);
-    w.about("sd_running", task, 0);
+    w.about("linux26_running", task, 0);
     w.later(300 * US);
-    w.about("sd_tick", task, 0);
+    w.about("linux26_tick", task, 0);
     assert_eq!(w.seen(task).slice_us, 5000);
 }
 
@@ -198,11 +201,11 @@ fn a_realtime_task_takes_the_cpu() {
     let task = w.task();
     w.runs(task);
     w.later(500 * US);
-    w.about("sd_stopping", task, 1);
+    w.about("linux26_stopping", task, 1);
     let mut slice = 1;
     w.struct_of(task, |p| slice = p.scx.slice);
     assert_eq!(slice, 0);
-    w.about("sd_enqueue", task, 0);
+    w.about("linux26_enqueue", task, 0);
     assert_eq!(w.cpu().1, -1);
     assert_eq!(w.seen(task).slice_us, 5500);
 }
@@ -241,7 +244,7 @@ pub fn idle_tasks_that_others_may_wait_for() {
 pub fn idle_tasks_are_in_no_rotation() {
     let mut w = World::new(1, &[]);
     let task = w.add(None, |p| p.policy = POLICY_IDLE);
-    w.about("sd_running", task, 0);
+    w.about("linux26_running", task, 0);
     assert_eq!(w.cpu().1, task);
     let seen = w.sd.call("t_cpu_get", &[0]);
     assert_eq!((seen[2], seen[3], seen[7]), (39, 39, 0));
@@ -269,7 +272,7 @@ fn who_is_created_and_waits() {
             p.mm = without_provenance(mm);
             p.tgid = tgid;
         });
-        w.about("sd_enqueue", child, ENQUEUE_NEW);
+        w.about("linux26_enqueue", child, ENQUEUE_NEW);
         let kicks: &[(u32, u64)] = if preempts { &[(0, KICK_PREEMPT)] } else { &[] };
         assert_eq!(w.kicks(), kicks, "mm {mm}, tgid {tgid}");
         let halves = [parent, child].map(|n| w.seen(n).slice_us);
@@ -284,11 +287,11 @@ pub fn a_used_first_quota_is_not_the_parents_any_more() {
     let parent = w.task();
     w.runs(parent);
     let child = w.add(Some(parent), |p| p.tgid = 1000);
-    w.about("sd_enqueue", child, ENQUEUE_NEW);
+    w.about("linux26_enqueue", child, ENQUEUE_NEW);
     assert!(w.seen(child).first_slice);
     w.sleeps(parent, TASK_INTERRUPTIBLE);
     w.dispatch();
-    w.about("sd_running", child, 0);
+    w.about("linux26_running", child, 0);
     w.ticks(child, 3);
     let seen = w.seen(child);
     assert_eq!((seen.prio, seen.slice_us), (FIRST_LEVEL + 3, 6000));
@@ -354,7 +357,7 @@ pub fn exiting_tasks_are_preempted_only_once_for_a_push() {
         w.sd.call("t_push_to", &[0, 1]);
         for n in tasks {
             w.struct_of(n, |p| p.flags = flags);
-            w.about("sd_running", n, 0);
+            w.about("linux26_running", n, 0);
         }
         assert_eq!(w.kicks(), vec![(0, KICK_PREEMPT); kicks]);
     }
@@ -412,7 +415,7 @@ fn masks_return() {
         let args: InitTaskArgs = unsafe { std::mem::zeroed() };
         for _ in 0..=MAX_MASKS {
             if exits {
-                w.about("sd_exit_task", task, 0);
+                w.about("linux26_exit_task", task, 0);
                 assert_eq!(
                     w.about("sd_init_task", task, &raw const args as i64) as i32,
                     0
@@ -437,14 +440,14 @@ fn a_changed_task_stays_where_it_was_moved_if_it_may() {
         let mut w = World::new(2, &[]);
         let task = w.task();
         w.wakes(task);
-        w.about("sd_dequeue", task, DEQUEUE_SAVE);
-        w.about("sd_quiescent", task, DEQUEUE_SAVE);
+        w.about("linux26_dequeue", task, DEQUEUE_SAVE);
+        w.about("linux26_quiescent", task, DEQUEUE_SAVE);
         let mask = restrict(&mut w, task, cpus);
         w.about("sd_set_cpumask", task, mask);
         // As after balancing: the core has it elsewhere.
         let id = w.ids[task as usize];
         w.kernel().state().set_cpu(id, 1);
-        w.about("sd_enqueue", task, flags);
+        w.about("linux26_enqueue", task, flags);
         assert_eq!(
             w.sd.call("t_task_get", &[task + 1])[6],
             at,
@@ -463,15 +466,15 @@ fn a_realtime_task_is_gone_when_the_cpu_chooses() {
         let idle = load(&mut w);
         w.runs(hog);
         let alone = load(&mut w);
-        w.about("sd_stopping", hog, 1);
+        w.about("linux26_stopping", hog, 1);
         assert!(load(&mut w) > alone);
         if runs {
             // One that exits skips dispatch().
-            w.about("sd_enqueue", hog, 0);
-            w.about("sd_running", other, 0);
+            w.about("linux26_enqueue", hog, 0);
+            w.about("linux26_running", other, 0);
             assert_eq!(load(&mut w), 2 * alone);
         } else {
-            w.about("sd_disable", hog, 0);
+            w.about("linux26_disable", hog, 0);
             w.dispatch();
             assert_eq!(load(&mut w), idle);
         }

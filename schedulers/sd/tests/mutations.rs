@@ -66,7 +66,7 @@ const MUTATIONS: &[Mutation] = &[
     ["who is alone expires when it yields", "turns.h", "else if (c->rq.nr_running > 1)", "else", "yields"],
     ["a yield leads only to the tail", "turns.h", "else if (c->rq.nr_running > 1)", "else if (false)", "yields"],
     ["a nice value changes the place later", "turns.h", "if (is_queued(i))\n\t\trelist(cpu, i);", ";", "nice_values_that_change"],
-    ["who goes idle goes on with the rotation", "sd.bpf.c", "new_rotation(cpu_state(cpu), now_ns);\n\tbpf_spin", ";\n\tbpf_spin", "idling_begins_a_rotation"],
+    ["who goes idle goes on with the rotation", "tasks.h", "new_rotation(cpu_state(cpu), now_ns);\n\tbpf_spin", ";\n\tbpf_spin", "idling_begins_a_rotation"],
     ["RSDL: who comes back is above the level that is served", "rsdl.h", "level >= c->served && ", "", "nobody_stays_above_the_level_that_is_served"],
     ["RSDL: new ones start above the level that is served", "rsdl.h", "return own > c->served ? own : c->served;", "return own;", "who_wakes_up_in_rsdl_starts_at_the_level_that_is_served"],
     ["RSDL: levels get no quota", "rsdl.h", "c->level_quota_us[nth(level)] += quota_us;", ";", "rsdl_walks_down_all_levels"],
@@ -77,7 +77,7 @@ const MUTATIONS: &[Mutation] = &[
     ["RSDL: what is left on the last level expires", "turns.h", "\t\tto = first_slot(rq_array(&c->rq, c->rq.active)->bitmap & STAIRCASE);\n", "", "what_is_left_on_the_last_level_goes_behind_the_next_rotation"],
     ["tasks queue at the head", "../lib/tiltyard/linux26/rq.h", "\t\tlink_before(head, i);\n", "\t\tlink_before(head, i);\n\t\ta->head[level] = i;\n", "who_is_picked"],
     ["equals preempt", "../lib/tiltyard/linux26/rq.h", "rq_task(i)->prio >= curr_prio(rq)", "rq_task(i)->prio > curr_prio(rq)", "wakeups"],
-    ["exiting tasks are asked to push for ever", "sd.bpf.c", "if (skips_custody(p))", "if (false)", "exiting_tasks_are_preempted_only_once_for_a_push"],
+    ["exiting tasks are asked to push for ever", "../lib/tiltyard/linux26/class.h", "if (skips_custody(p))", "if (false)", "exiting_tasks_are_preempted_only_once_for_a_push"],
     ["active tasks are moved before expired ones", "../lib/tiltyard/linux26/move.h", "b->last_array = !src->arrays[expired & 1].nr_active;", "b->last_array = true;", "moves"],
 ];
 

@@ -126,7 +126,7 @@ int t_task_more(struct words *x)
 		t->rq.load_weight = x->w[4];
 	t->rq.affinity.anywhere = x->w[5] < 0;
 	t->rq.affinity.only = x->w[5];
-	t->sync = x->w[6];
+	t->rq.sync = x->w[6];
 	t->rq.custody.held = x->w[7];
 	return 0;
 }
@@ -223,7 +223,7 @@ int t_pick(struct words *x)
 		depart(x->w[1], x->w[2], LEAVE_QUEUE);
 	x->w[3] = schedule(x->w[0], 0, x->w[2]);
 	if (!x->w[3])
-		idles(x->w[0], x->w[2]);
+		begin_idle(x->w[0], x->w[2]);
 	return 0;
 }
 
@@ -239,8 +239,11 @@ int t_tick(struct words *x)
 SEC("syscall")
 int t_wake(struct words *x)
 {
-	activate(x->w[0], x->w[1]);
-	x->w[3] = preempts(cpu_rq(x->w[0]), x->w[1], x->w[2]);
+	struct rq_task *t = rq_task(x->w[1]);
+
+	activate(x->w[0], x->w[1], false, 0);
+	t->sync = t->sync && x->w[2];
+	x->w[3] = preempts(cpu_rq(x->w[0]), x->w[1]);
 	return 0;
 }
 
@@ -250,10 +253,11 @@ int t_fork(struct words *x)
 {
 	u32 i = x->w[1], parent = x->w[2];
 
-	fork_task(i, parent);
-	task(i)->thread = x->w[3];
-	activate(x->w[0], i);
-	x->w[4] = preempts(cpu_rq(x->w[0]), i, true);
+	fork_task(i, parent, 0);
+	rq_task(i)->thread = x->w[3];
+	activate(x->w[0], i, false, 0);
+	x->w[4] = preempts(cpu_rq(x->w[0]), i);
+	end_fork(i);
 	return 0;
 }
 
@@ -384,9 +388,9 @@ int t_join(struct words *x)
 	u32 i = x->w[0], cpu = x->w[1];
 
 	settle(i, cpu, x->w[2]);
-	join(cpu, i, x->w[2]);
+	join(cpu, i, false, x->w[2]);
 	custody_begin(&rq_task(i)->custody, i);
-	preempts(cpu_rq(cpu), i, false);
+	preempts(cpu_rq(cpu), i);
 	return 0;
 }
 

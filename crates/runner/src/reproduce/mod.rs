@@ -2,6 +2,7 @@
 //! From experiment files to verdicts: which runs the chosen claims need, doing them once each, and judging.
 
 mod cache;
+mod conclude;
 mod exact_guest;
 mod files;
 pub mod findings;
@@ -17,9 +18,7 @@ pub mod trials;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use tiltyard_claims::{
-    Check, Claim, Database, Experiment, FigureKind, Job, Measured, Point, Values, Verdict, judge,
-};
+use tiltyard_claims::{Check, Claim, Experiment, Job, Point, Verdict};
 use tiltyard_report::timeline::Recorded;
 
 pub use cache::{Cache, Kept};
@@ -31,6 +30,7 @@ pub use sensitivity::sensitivity;
 pub use simulator::Simulated;
 
 use crate::{Error, Progress, Total};
+use conclude::conclude;
 
 /// An arena for runs: the simulated machine or a real kernel.
 pub trait Arena: Sync {
@@ -54,7 +54,10 @@ struct Cell<'a> {
     seed: u64,
 }
 
-/// The result of a run, and whether it was cached.
+/// A run and its result.
+type Ran<'a> = (Cell<'a>, Result<Kept, Error>);
+
+/// The same, and whether it was cached.
 type Done<'a> = (Cell<'a>, Result<(Kept, bool), Error>);
 
 /// The results of all runs of an experiment.
@@ -144,8 +147,7 @@ pub fn judge_all<'a>(
         .map(|first| with_all_seeds(first, seeds, arena, cache, progress))
         .collect();
     progress.end();
-    let mut by_plan: Vec<Vec<(Cell, Result<Kept, Error>)>> =
-        plans.iter().map(|_| Vec::new()).collect();
+    let mut by_plan: Vec<Vec<Ran>> = plans.iter().map(|_| Vec::new()).collect();
     for (cell, result) in results.into_iter().flatten() {
         let result = result.map(|(kept, known)| {
             account.known += usize::from(known);
@@ -269,203 +271,4 @@ fn one(cell: &Cell, arena: &dyn Arena, cache: &Cache) -> Result<(Kept, bool), Er
     let kept = arena.run(job, cell.seed)?;
     cache.put(&key, &kept);
     Ok((kept, false))
-}
-
-/// Values of all measures, then of derived ones, then verdicts and figures.
-fn conclude<'a>(
-    plan: &Plan<'a>,
-    results: &[(Cell, Result<Kept, Error>)],
-    seeds: usize,
-    arena: &dyn Arena,
-    account: &mut Account,
-) -> Judged<'a> {
-    let experiment = plan.experiment;
-    let mut values = Values::new();
-    let mut failures = BTreeMap::new();
-    // Measures without values, for derived ones: owner, name, reason.
-    let mut missing: Vec<(&Job, Vec<&str>, String)> = Vec::new();
-    let mut rows = Vec::new();
-    let (mut figures, mut timelines) = (BTreeMap::new(), Vec::new());
-    for (cell, result) in results {
-        let job = cell.job;
-        let kept = match result {
-            Ok(kept) => kept,
-            Err(failure) => {
-                let line = failure.to_string();
-                let line = line.lines().next().unwrap_or_default().to_owned();
-                account.failures.push(format!(
-                    "{}: {} under {}, seed {}: {line}",
-                    experiment.id, job.workload, job.scheduler, cell.seed
-                ));
-                failures.extend(
-                    job.measures
-                        .keys()
-                        .map(|m| (job.full_name(m), line.clone())),
-                );
-                let all = job.measures.keys().map(String::as_str);
-                missing.push((job, all.collect(), line));
-                continue;
-            }
-        };
-        for (name, fault) in &kept.faults {
-            let line = format!("measure {name}: {fault}");
-            if cell.seed == 1 {
-                let (id, workload) = (&experiment.id, &job.workload);
-                account
-                    .failures
-                    .push(format!("{id}: {workload} under {}: {line}", job.label));
-            }
-            failures.insert(job.full_name(name), line.clone());
-            missing.push((job, vec![name], line));
-        }
-        for (name, value) in &kept.measures {
-            values.entry(job.full_name(name)).or_default().push(*value);
-            rows.push(Measured {
-                run: &job.run,
-                scheduler: &job.label,
-                seed: cell.seed,
-                name,
-                of: job.of.as_deref().unwrap_or_default(),
-                value: *value,
-            });
-        }
-        if cell.seed == FIRST_SEED {
-            figures.extend(kept.figures.clone());
-            let name = format!("{}, run \"{}\"", job.label, job.run);
-            timelines.extend(kept.timeline.clone().map(|timeline| (name, timeline)));
-        }
-    }
-    let jobs: BTreeMap<&str, &Job> = results
-        .iter()
-        .map(|(cell, _)| (cell.job.label.as_str(), cell.job))
-        .collect();
-    let schedulers = jobs
-        .into_iter()
-        .filter_map(|(label, job)| Some((label, arena.source_lines(job)?)));
-    let schedulers: BTreeMap<&str, u64> = schedulers.collect();
-    derive(
-        experiment,
-        &rows,
-        &schedulers,
-        seeds,
-        &mut values,
-        &mut failures,
-    );
-    for (job, measures, line) in missing {
-        let derived = experiment.derived.keys();
-        let without =
-            derived.filter(|name| scheduler_names::derives_from(experiment, name, job, &measures));
-        failures.extend(without.map(|name| (name.clone(), line.clone())));
-    }
-    if plan.figures {
-        figures.extend(overall_figures(experiment, &rows, account));
-    }
-    let verdict = |claim: &&Claim| match plan.refused.get(&claim.id) {
-        Some(reason) => Verdict::not_run(claim, Some(reason.clone())),
-        None => {
-            let judged = judge(claim, &values, seeds, &failures);
-            let mut own = results
-                .iter()
-                .filter(|(cell, _)| needs(experiment, claim, cell.job));
-            match own.all(|(_, kept)| kept.as_ref().is_ok_and(|kept| !kept.left_to_chance)) {
-                true => judged.of_identical_runs(),
-                false => judged,
-            }
-        }
-    };
-    Judged {
-        experiment,
-        verdicts: plan.claims.iter().map(verdict).collect(),
-        deviations: of_each_claim(plan, results, |_, kept| Some(kept?.deviations.clone())),
-        shortened: of_each_claim(plan, results, |job, _| {
-            let own = job.kernel.as_ref().filter(|_| plan.in_kernel)?;
-            Some(vec![own.reason.clone()])
-        }),
-        figures,
-        timelines,
-    }
-}
-
-/// Lines about the runs that each claim needs, each line once.
-fn of_each_claim(
-    plan: &Plan,
-    results: &[(Cell, Result<Kept, Error>)],
-    tell: impl Fn(&Job, Option<&Kept>) -> Option<Vec<String>>,
-) -> Vec<Vec<String>> {
-    let of_claim = |claim: &&Claim| {
-        let judged = !plan.refused.contains_key(&claim.id);
-        let own = results
-            .iter()
-            .filter(|(cell, _)| judged && needs(plan.experiment, claim, cell.job));
-        let mut lines: Vec<String> = Vec::new();
-        for line in own
-            .filter_map(|(cell, kept)| tell(cell.job, kept.as_ref().ok()))
-            .flatten()
-        {
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
-        lines
-    };
-    plan.claims.iter().map(of_claim).collect()
-}
-
-/// Derived measures, each from the measures of one seed.
-fn derive(
-    experiment: &Experiment,
-    rows: &[Measured],
-    schedulers: &BTreeMap<&str, u64>,
-    seeds: usize,
-    values: &mut Values,
-    failures: &mut BTreeMap<String, String>,
-) {
-    if experiment.derived.is_empty() || rows.is_empty() {
-        return;
-    }
-    for seed in 1..=seeds as u64 {
-        let of_seed: Vec<&Measured> = rows.iter().filter(|r| r.seed == seed).collect();
-        let database = Database::of_measures(&of_seed, schedulers);
-        for (name, sql) in &experiment.derived {
-            let asked = match &database {
-                Ok(database) => database.number(sql).map_err(|e| e.to_string()),
-                Err(error) => Err(error.to_string()),
-            };
-            match asked {
-                Ok(value) => values.entry(name.clone()).or_default().push(value),
-                Err(what) => {
-                    failures.insert(name.clone(), what);
-                }
-            }
-        }
-    }
-}
-
-/// Figures from the measures of all runs.
-fn overall_figures(
-    experiment: &Experiment,
-    rows: &[Measured],
-    account: &mut Account,
-) -> BTreeMap<usize, Vec<Point>> {
-    let mut figures = BTreeMap::new();
-    let all: Vec<&Measured> = rows.iter().collect();
-    for (index, figure) in experiment.figures.iter().enumerate() {
-        if figure.run.is_some() {
-            continue;
-        }
-        let points =
-            Database::of_measures(&all, &BTreeMap::new()).and_then(|d| match figure.kind {
-                FigureKind::Bars => d.bars(&figure.sql),
-                FigureKind::Line | FigureKind::Steps | FigureKind::Points => d.points(&figure.sql),
-            });
-        match points {
-            Ok(points) => {
-                figures.insert(index, points);
-            }
-            Err(what) => account
-                .failures
-                .push(format!("{}: {}: {what}", experiment.id, figure.figure)),
-        }
-    }
-    figures
 }

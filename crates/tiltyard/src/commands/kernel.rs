@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tiltyard_kernel::error::KernelError;
 use tiltyard_kernel::rounds::Rounds;
-use tiltyard_kernel::{Accel, Limits, Report, here, host};
+use tiltyard_kernel::{Accel, Limits, Report, VmJob, here, host};
 use tiltyard_report::{csv, timeline};
 use tiltyard_runner::event_dir::EventDir;
 use tiltyard_runner::kernel_job::{self, JobOutputs, KernelJob};
@@ -181,49 +181,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "--trace: a trace is of one run; name one scheduler",
         ));
     }
-    let trace = args.trace.as_deref().map(Output::create).transpose()?;
     let report_file = args.report.as_deref().map(Output::create).transpose()?;
-    let range = args.timeline.unwrap_or_default();
-    let window = window::from_start(range, args.schedulers.len());
-    let outputs = JobOutputs {
-        trace,
-        tables: args.tables.as_deref().map(Tables::create).transpose()?,
-        events: args.events.as_deref().map(EventDir::create).transpose()?,
-        timeline: report_file.as_ref().map(|_| window),
-    };
+    let outputs = outputs(args, report_file.is_some())?;
     let workload = args.workload.as_deref();
     let workload = workload.map(workloads::load).transpose()?;
-    let mut job = args.guest.guest().job(command(args, workload.as_ref())?)?;
-    (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
-    job.kernel_options.clone_from(&args.kernel_args);
-    job.boot_limit_s = args.boot_limit.unwrap_or(job.boot_limit_s);
-    let nr_cpus = match args.guest.vm {
-        true => job.machine.nr_cpus() as u32,
-        false => host::nr_cpus(),
-    };
-    if args.guest.icount && job.machine.nr_cpus() > 1 {
-        say!(
-            "tiltyard: note: --icount: the {nr_cpus} CPUs take turns, so each has 1/{nr_cpus} of the time"
-        );
-        if args.workload.is_some() {
-            // Work is then measured by the task's own clock, which stops while another CPU has its turn.
-            job.command.push("--exact".to_owned());
-        }
-    }
-    job.accel = job.accel.or(args.accel.accel());
-    if let Some(cpus) = args.limit_cpus.filter(|cpus| *cpus > nr_cpus) {
-        let line = format!("--limit-cpus {cpus}: there are {nr_cpus}; name fewer");
-        return Err(Failure::usage(line));
-    }
-    job.limits = Limits {
-        memory_mib: args.limit_memory,
-        cpus: args.limit_cpus,
-    };
-    job.rounds = Rounds {
-        max: args.rounds,
-        tight: args.tight / 100.0,
-        budget_s: args.budget,
-    };
+    let (mut job, nr_cpus) = job(args, workload.as_ref())?;
     let progress = Live {
         steps: Steps::new(),
         shown: args.format == Format::Table,
@@ -231,17 +193,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         subject: subject(args)?,
     };
     require(args).map_err(|e| failure(&e))?;
-    for scheduler in &args.schedulers {
-        progress.steps.step(&format!("building {scheduler}"));
-        job.schedulers.push(objects::job(scheduler)?);
-        for warning in objects::job_warnings(scheduler)? {
-            progress.message(&format!("tiltyard: warning: {warning}"));
-        }
-    }
-    if !args.no_events {
-        progress.steps.step("building the tracer");
-        job.tracer = Some(kernel_runs::tracer()?);
-    }
+    build(args, &mut job, &progress)?;
     save(args.out.as_deref(), &no_result(STILL_RUNNING))?;
     interrupt::leave_to_command();
     let kernel_job = KernelJob {
@@ -279,6 +231,69 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         publish(args, &results, done.timelines, report_file),
         done.files.finish(recorded, &of).map_err(Failure::from),
     ])
+}
+
+/// Files that are written while schedulers run.
+fn outputs(args: &Args, reported: bool) -> Result<JobOutputs, Failure> {
+    let range = args.timeline.unwrap_or_default();
+    Ok(JobOutputs {
+        trace: args.trace.as_deref().map(Output::create).transpose()?,
+        tables: args.tables.as_deref().map(Tables::create).transpose()?,
+        events: args.events.as_deref().map(EventDir::create).transpose()?,
+        timeline: reported.then(|| window::from_start(range, args.schedulers.len())),
+    })
+}
+
+/// The job, still without schedulers, and the number of CPUs that it has.
+fn job(args: &Args, workload: Option<&Workload>) -> Result<(VmJob, u32), Failure> {
+    let mut job = args.guest.guest().job(command(args, workload)?)?;
+    (job.memory_mib, job.run_limit_s) = (args.memory, args.limit);
+    job.kernel_options.clone_from(&args.kernel_args);
+    job.boot_limit_s = args.boot_limit.unwrap_or(job.boot_limit_s);
+    job.accel = job.accel.or(args.accel.accel());
+    let nr_cpus = match args.guest.vm {
+        true => job.machine.nr_cpus() as u32,
+        false => host::nr_cpus(),
+    };
+    if args.guest.icount && job.machine.nr_cpus() > 1 {
+        say!(
+            "tiltyard: note: --icount: the {nr_cpus} CPUs take turns, so each has 1/{nr_cpus} of the time"
+        );
+        if workload.is_some() {
+            // Work is then measured by the task's own clock, which stops while another CPU has its turn.
+            job.command.push("--exact".to_owned());
+        }
+    }
+    if let Some(cpus) = args.limit_cpus.filter(|cpus| *cpus > nr_cpus) {
+        let line = format!("--limit-cpus {cpus}: there are {nr_cpus}; name fewer");
+        return Err(Failure::usage(line));
+    }
+    job.limits = Limits {
+        memory_mib: args.limit_memory,
+        cpus: args.limit_cpus,
+    };
+    job.rounds = Rounds {
+        max: args.rounds,
+        tight: args.tight / 100.0,
+        budget_s: args.budget,
+    };
+    Ok((job, nr_cpus))
+}
+
+/// Builds the schedulers of the job, and the tracer if it records events.
+fn build(args: &Args, job: &mut VmJob, progress: &Live) -> Result<(), Failure> {
+    for scheduler in &args.schedulers {
+        progress.steps.step(&format!("building {scheduler}"));
+        job.schedulers.push(objects::job(scheduler)?);
+        for warning in objects::job_warnings(scheduler)? {
+            progress.message(&format!("tiltyard: warning: {warning}"));
+        }
+    }
+    if !args.no_events {
+        progress.steps.step("building the tracer");
+        job.tracer = Some(kernel_runs::tracer()?);
+    }
+    Ok(())
 }
 
 /// Prints the comparison and writes the report.

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use tiltyard_measure::Summary;
+use tiltyard_model::Machine;
 use tiltyard_report::timeline::Recorded;
 use tiltyard_report::{csv, table};
 use tiltyard_runner::event_dir::EventDir;
@@ -24,6 +25,7 @@ use tiltyard_runner::temporary::{self, Undisturbed};
 use tiltyard_runner::{Error, Progress};
 use tiltyard_runner::{machines, metric, verification, window, workloads};
 use tiltyard_tables::RunFiles;
+use tiltyard_workload::Workload;
 
 use super::campaign::{self, Several};
 use super::list::Format;
@@ -184,18 +186,88 @@ fn run_several(args: &Args, workloads: Vec<String>) -> Result<(), Failure> {
     })
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(workloads) = several(args)? {
-        return run_several(args, workloads);
+/// What is run, and the hashes of its texts.
+struct Subject {
+    workload: Workload,
+    machine: Machine,
+    workload_sha256: String,
+    machine_sha256: String,
+}
+
+impl Subject {
+    /// Reads workload and machine, and refuses options that do not fit them.
+    fn load(args: &Args) -> Result<Subject, Failure> {
+        let (workload, text) = args.runs.load_workload()?;
+        let end_ns = args.runs.duration.or(workload.duration_ns);
+        if let Some(end_ns) = end_ns {
+            require_within(args.timeline, end_ns)?;
+        }
+        args.by.by().check(&workload).map_err(|error| {
+            Failure::new(Code::NotModelled, format!("--by {error}; use --by task"))
+        })?;
+        let machine = machines::load(&args.runs.machine)?;
+        workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
+        metric::require_own_possible(&workload, &machine)?;
+        if args.races {
+            races::require_cpus(&machine)?;
+        }
+        Ok(Subject {
+            workload,
+            machine,
+            workload_sha256: tables::sha256(&text),
+            machine_sha256: tables::sha256(&machines::text(&args.runs.machine)?),
+        })
     }
-    let choices = schedulers::choose_all(&args.runs.schedulers)?;
-    let seeds: Vec<u64> = args
-        .runs
+
+    fn experiment(&self, args: &Args) -> Experiment<'_> {
+        Experiment {
+            machine: &self.machine,
+            workload: &self.workload,
+            duration_ns: args.runs.duration,
+            watchdog: args.watchdog.map(|w| w == Watchdog::On),
+            probes: !args.no_probes,
+            twice: args.twice,
+            races: args.races,
+        }
+    }
+}
+
+/// Files that were asked for; they appear when they are finished.
+struct Files {
+    /// Removed again if nothing is written into it.
+    _figures: Option<Folder>,
+    written: Written,
+    report: Option<Output>,
+    tables: Option<Tables>,
+    events: Option<EventDir>,
+}
+
+impl Files {
+    fn create(args: &Args) -> Result<Files, Failure> {
+        Ok(Files {
+            _figures: Folder::make(args.figures.as_deref())?,
+            written: Written {
+                trace: args.trace.as_deref().map(Output::create).transpose()?,
+                printk: args.printk.as_deref().map(Output::create).transpose()?,
+            },
+            report: args.report.as_deref().map(Output::create).transpose()?,
+            tables: args.out.as_deref().map(Tables::create).transpose()?,
+            events: args.events.as_deref().map(EventDir::create).transpose()?,
+        })
+    }
+}
+
+fn seeds(args: &Args) -> Vec<u64> {
+    args.runs
         .seeds
-        .map_or(vec![args.seed], |n| (1..=u64::from(n)).collect());
+        .map_or(vec![args.seed], |n| (1..=u64::from(n)).collect())
+}
+
+/// Refuses options that make no sense together.
+fn require_consistent(args: &Args, runs: usize) -> Result<(), Failure> {
     let of_one = [("--trace", &args.trace), ("--printk", &args.printk)];
     if let Some((flag, _)) = of_one.iter().find(|(_, file)| file.is_some())
-        && choices.len() * seeds.len() != 1
+        && runs != 1
     {
         return Err(Failure::usage(format!(
             "{flag}: the file is of one run; name one scheduler and one --seed"
@@ -206,120 +278,76 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "--races: a comparison as CSV has no place for races; use --format table or json",
         ));
     }
-    let (workload, text) = args.runs.load_workload()?;
-    let end_ns = args.runs.duration.or(workload.duration_ns);
-    if let Some(end_ns) = end_ns {
-        require_within(args.timeline, end_ns)?;
-    }
-    let by = args.by.by();
-    by.check(&workload)
-        .map_err(|error| Failure::new(Code::NotModelled, format!("--by {error}; use --by task")))?;
-    let machine = machines::load(&args.runs.machine)?;
-    workloads::require_cpus(&args.runs.workload, &workload, &machine)?;
-    metric::require_own_possible(&workload, &machine)?;
-    if args.races {
-        races::require_cpus(&machine)?;
-    }
-    let _figures = Folder::make(args.figures.as_deref())?;
-    let written = Written {
-        trace: args.trace.as_deref().map(Output::create).transpose()?,
-        printk: args.printk.as_deref().map(Output::create).transpose()?,
-    };
-    let report = args.report.as_deref().map(Output::create).transpose()?;
-    let tables = args.out.as_deref().map(Tables::create).transpose()?;
-    let events = args.events.as_deref().map(EventDir::create).transpose()?;
-    let command = |scheduler: &str, seed| {
-        let scheduler = scheduler.to_owned();
-        repeat_line(args, slice::from_ref(&scheduler), Some(seed))
-    };
-    let hashes = [
-        tables::sha256(&text),
-        tables::sha256(&machines::text(&args.runs.machine)?),
-    ];
+    Ok(())
+}
+
+/// All runs, while their files are written.
+fn do_runs(
+    args: &Args,
+    subject: &Subject,
+    files: &mut Files,
+    built: &[Built],
+    nr_schedulers: usize,
+) -> Result<Vec<Cell>, Failure> {
+    let written = std::mem::take(&mut files.written);
+    let (workload, duration_ns) = (&subject.workload, args.runs.duration);
     let outputs = Outputs {
         written: Mutex::new(written),
-        tables: tables.as_ref(),
-        events: events.as_ref(),
+        tables: files.tables.as_ref(),
+        events: files.events.as_ref(),
         shared: SimShared {
             description: workload.description.clone(),
-            duration_ns: args.runs.duration,
+            duration_ns,
             command: repeat_line(args, &args.runs.schedulers, None),
-            schedulers: choices.len(),
-            timeline_from_ns: window::default_start_ns(&workload, args.runs.duration),
+            schedulers: nr_schedulers,
+            timeline_from_ns: window::default_start_ns(workload, duration_ns),
         },
-        timeline: report.as_ref().map(|_| {
+        timeline: files.report.as_ref().map(|_| {
             let range = args.timeline.unwrap_or_default();
-            window::of(range, &workload, args.runs.duration, choices.len())
+            window::of(range, workload, duration_ns, nr_schedulers)
         }),
-        workload_sha256: hashes[0].clone(),
-        machine_sha256: hashes[1].clone(),
-        command: &command,
+        workload_sha256: subject.workload_sha256.clone(),
+        machine_sha256: subject.machine_sha256.clone(),
+        command: &|scheduler, seed| repeat_line(args, &[scheduler.to_owned()], Some(seed)),
     };
-    let experiment = Experiment {
-        machine: &machine,
-        workload: &workload,
-        duration_ns: args.runs.duration,
-        watchdog: args.watchdog.map(|w| w == Watchdog::On),
-        probes: !args.no_probes,
-        twice: args.twice,
-        races: args.races,
+    let runs = Grid {
+        experiment: &subject.experiment(args),
+        schedulers: built,
+        seeds: &seeds(args),
+        by: args.by.by(),
+        threads: args.runs.threads(),
     };
+    grid::run(&runs, &outputs, &Bar::new()).map_err(|error| Failure::from(error).within("--jobs"))
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(workloads) = several(args)? {
+        return run_several(args, workloads);
+    }
+    let choices = schedulers::choose_all(&args.runs.schedulers)?;
+    require_consistent(args, choices.len() * seeds(args).len())?;
+    let subject = Subject::load(args)?;
+    let mut files = Files::create(args)?;
     let mut first_failure = None;
     let built = build_all(args, &choices, &mut first_failure)?;
     // Compilers run once for each scheduler: their time says nothing about the runs.
     let begun = Instant::now();
-    for scheduler in &built {
-        for warning in scheduler.warnings(&machine) {
-            say!("tiltyard: warning: {warning}");
-        }
+    for warning in built.iter().flat_map(|b| b.warnings(&subject.machine)) {
+        say!("tiltyard: warning: {warning}");
     }
-    let runs = Grid {
-        experiment: &experiment,
-        schedulers: &built,
-        seeds: &seeds,
-        by,
-        threads: args.runs.threads(),
-    };
-    let cells = grid::run(&runs, &outputs, &Bar::new())
-        .map_err(|error| Failure::from(error).within("--jobs"))?;
-    let mut gathered = gather(args, &built, &seeds, cells, &mut first_failure);
-    if !gathered.runs.is_empty() {
-        let moved = temporary::undisturbed();
-        if let Some(tables) = tables {
-            tables.finish(std::mem::take(&mut gathered.files))?;
-        }
-        if let Some(events) = events {
-            events.finish()?;
-        }
-        let wall_s = begun.elapsed().as_secs_f64();
-        publish(args, &experiment, &hashes, &gathered, report, wall_s, moved)?;
-        for (label, runs) in &gathered.runs {
-            if let Some(failure) = Found::of(label, runs).failure() {
-                note(&mut first_failure, &failure);
-            }
-        }
-        if args.twice {
-            // Runs that differ have already failed: the remaining ones agree.
-            say!("tiltyard: --twice: each run was done twice with identical events");
-        }
-    }
+    let cells = do_runs(args, &subject, &mut files, &built, choices.len())?;
+    let mut gathered = gather(args, &built, cells, &mut first_failure);
     if gathered.runs.is_empty() {
         publish_nothing(args, &gathered, built.is_empty())?;
+    } else {
+        finish(args, &subject, &mut gathered, files, begun)?;
     }
-    if gathered.lines_printed > 0 && args.printk.is_none() {
-        say!(
-            "tiltyard: messages printed with bpf_printk(): {}; --printk FILE.txt writes those of one run",
-            gathered.lines_printed
-        );
+    for (label, runs) in &gathered.runs {
+        if let Some(failure) = Found::of(label, runs).failure() {
+            note(&mut first_failure, &failure);
+        }
     }
-    // After a failure, a hint would only distract from it.
-    for hint in built
-        .iter()
-        .filter(|_| first_failure.is_none())
-        .filter_map(verification::hint)
-    {
-        say!("tiltyard: {hint}");
-    }
+    give_hints(args, &gathered, &built, first_failure.is_some());
     first_failure.map_or(Ok(()), |code| {
         Err(Failure {
             code,
@@ -327,6 +355,46 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             details: None,
         })
     })
+}
+
+/// Moves all files to where they belong and prints the comparison.
+fn finish(
+    args: &Args,
+    subject: &Subject,
+    gathered: &mut Gathered,
+    files: Files,
+    begun: Instant,
+) -> Result<(), Failure> {
+    let moved = temporary::undisturbed();
+    if let Some(tables) = files.tables {
+        tables.finish(std::mem::take(&mut gathered.files))?;
+    }
+    if let Some(events) = files.events {
+        events.finish()?;
+    }
+    let wall_s = begun.elapsed().as_secs_f64();
+    publish(args, subject, gathered, files.report, wall_s, moved)
+}
+
+/// What a user may want to do next. After a failure, that would only distract from it.
+fn give_hints(args: &Args, gathered: &Gathered, built: &[Built], failed: bool) {
+    if args.twice && !gathered.runs.is_empty() {
+        // Runs that differ have already failed: the remaining ones agree.
+        say!("tiltyard: --twice: each run was done twice with identical events");
+    }
+    if gathered.lines_printed > 0 && args.printk.is_none() {
+        say!(
+            "tiltyard: messages printed with bpf_printk(): {}; --printk FILE.txt writes those of one run",
+            gathered.lines_printed
+        );
+    }
+    for hint in built
+        .iter()
+        .filter(|_| !failed)
+        .filter_map(verification::hint)
+    {
+        say!("tiltyard: {hint}");
+    }
 }
 
 /// Says what is missing if no run succeeded; a scheduler that did not build has left no trace either.
@@ -393,11 +461,10 @@ fn note(first_failure: &mut Option<Code>, failure: &Failure) {
 fn gather(
     args: &Args,
     built: &[Built],
-    seeds: &[u64],
     cells: Vec<Cell>,
     first_failure: &mut Option<Code>,
 ) -> Gathered {
-    let mut cells = cells.into_iter();
+    let (seeds, mut cells) = (seeds(args), cells.into_iter());
     let mut all = Gathered::default();
     for scheduler in built {
         let label = &scheduler.choice.label;
@@ -506,27 +573,25 @@ fn repeat_line(args: &Args, labels: &[String], seed: Option<u64>) -> String {
     args.runs.shell_line("run", labels, &words)
 }
 
-/// Writes the report, the last of the outputs that are `moved`, and prints the comparison. `hashes`: of the texts of workload
-/// and machine.
+/// Writes the report, the last of the outputs that are `moved`, and prints the comparison.
 fn publish(
     args: &Args,
-    experiment: &Experiment,
-    hashes: &[String; 2],
+    subject: &Subject,
     gathered: &Gathered,
     report: Option<Output>,
     wall_s: f64,
     moved: Undisturbed,
 ) -> Result<(), Failure> {
     let command = repeat_line(args, &args.runs.schedulers, None);
-    let (workload, machine) = (experiment.workload, experiment.machine);
+    let (workload, machine) = (&subject.workload, &subject.machine);
     let results = SimResults {
         shared: Shared {
             workload: &workload.name,
-            workload_sha256: Some(&hashes[0]),
+            workload_sha256: Some(&subject.workload_sha256),
             about: &workload.description,
             duration_ns: args.runs.duration,
             machine: &machine.name,
-            machine_sha256: Some(&hashes[1]),
+            machine_sha256: Some(&subject.machine_sha256),
             about_machine: &machine.description,
             nr_cpus: machine.nr_cpus(),
             nodes: machine.cpus.iter().map(|cpu| cpu.node).collect(),

@@ -17,12 +17,6 @@
 #include "place.h"
 #include "tasks.h"
 
-/* Of the scheduler, with the lock held: the best priority of a CPU, of which what runs there has
- * that of @curr. Task @i, which waited in another CPU's active array, or its expired one, joins
- * @rq; true if it is to preempt what runs there. */
-static __always_inline u32 rq_best_prio(const struct runqueue *rq, u32 curr);
-static __always_inline bool rq_pull(struct runqueue *rq, u32 i, bool expired, u64 now_ns);
-
 /* Where the search begins. Lock of the source held. */
 static __always_inline void begin_walk(struct balance *b, const struct runqueue *src)
 {

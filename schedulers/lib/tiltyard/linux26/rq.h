@@ -54,6 +54,11 @@ struct rq_task {
 	/* Taken off one CPU, not yet queued on the other; so while it ran: it follows in enqueue().
 	 */
 	bool moving, pushed;
+	/* Woken by a waker that is about to leave its CPU to it. */
+	bool sync;
+	/* A task that has not been queued yet: whether it shares memory with who created it. */
+	bool thread;
+	u32 forker;
 	struct affinity affinity;
 };
 
