@@ -159,6 +159,8 @@ __noinline int fork_task(u32 i, u32 parent, u64 now_ns)
 	struct queue_lock *lk = rq_lock(cpu);
 	bool resched = false;
 
+	/* For a rule that has no use for it, compilers would leave it undefined: refused. */
+	barrier_var(now_ns);
 	if (!lk)
 		return false;
 	bpf_spin_lock(&lk->lock);
