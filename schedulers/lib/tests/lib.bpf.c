@@ -90,7 +90,7 @@ SEC("syscall") u64 t_topology(u64 *a)
 	return 0;
 }
 
-/* In: rank, level. Out: its CPU; that CPU's rank, span at the level, and the next in its group. */
+/* In: rank, level. Out: its CPU; that CPU's rank and span at the level. */
 SEC("syscall") u64 t_cpu(u64 *a)
 {
 	u32 cpu = topo_at(&topo, a[0]);
@@ -100,7 +100,6 @@ SEC("syscall") u64 t_cpu(u64 *a)
 	a[3] = c->rank;
 	a[4] = c->span[a[1] & (NR_TOPO - 1)].first;
 	a[5] = c->span[a[1] & (NR_TOPO - 1)].end;
-	a[6] = topo_next(&topo, cpu, a[1]);
 	return 0;
 }
 

@@ -79,15 +79,6 @@ static __always_inline bool topo_has(const struct topology *t, u32 level)
 	return level == TOPO_ALL || t->levels & 1U << level;
 }
 
-/* The CPU after @cpu in its group at @level, around. */
-static __always_inline u32 topo_next(const struct topology *t, u32 cpu, u32 level)
-{
-	const struct topo_cpu *c = topo_of(t, cpu);
-	const struct topo_span *span = &c->span[level & (NR_TOPO - 1)];
-
-	return topo_at(t, c->rank + 1 < span->end ? c->rank + 1 : span->first);
-}
-
 /* Counts the CPUs of each group of a level, after smaller ones. True if it is a level. */
 static __noinline bool topo_count(struct topology *t, u32 level, bool singles)
 {

@@ -75,7 +75,12 @@ fn mine(places: &[(&str, &str)]) -> Mine {
 impl Mine {
     /// Beside fifo, for a second; more arguments may follow.
     fn run(&self, more: &[&str]) -> Output {
-        let schedulers = format!("{},fifo", self.path.display());
+        self.run_beside(",fifo", more)
+    }
+
+    /// The same beside others.
+    fn run_beside(&self, others: &str, more: &[&str]) -> Output {
+        let schedulers = format!("{}{others}", self.path.display());
         Command::cargo_bin("tiltyard")
             .unwrap()
             .env_remove("TILTYARD_DATA")
@@ -224,6 +229,23 @@ fn failures_are_in_the_json_too() {
         "{message}"
     );
     assert!(how["dump"].as_str().unwrap().contains("scx_state=ENABLED"));
+}
+
+/// Beside one that runs; and alone.
+#[test]
+fn a_scheduler_that_does_not_build_is_in_the_json_too() {
+    let broken = mine(&[("RUNNING", "no_such_function();")]);
+    for (others, runs) in [("", 0), (",fifo", 1)] {
+        let output = broken.run_beside(others, &["--format", "json"]);
+        assert_eq!(output.status.code(), Some(4));
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(all["runs"].as_array().unwrap().len(), runs);
+        let failure = &all["failures"][0];
+        assert_eq!(failure["scheduler"], "mine");
+        assert_eq!(failure["how"]["exit_code"], 4);
+        let message = failure["how"]["message"].as_str().unwrap();
+        assert!(message.contains("no_such_function"), "{message}");
+    }
 }
 
 /// JSON has each of them.

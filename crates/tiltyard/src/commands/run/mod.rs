@@ -1,30 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `tiltyard run`: schedulers side by side on one workload in the simulated machine.
 
-use std::collections::BTreeSet;
+mod gathered;
+
 use std::path::{Path, PathBuf};
-use std::slice;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use tiltyard_measure::Summary;
 use tiltyard_model::Machine;
-use tiltyard_report::timeline::Recorded;
 use tiltyard_report::{csv, table};
 use tiltyard_runner::event_dir::EventDir;
 use tiltyard_runner::grid::{self, Grid, Outputs};
 use tiltyard_runner::objects::{self, Built};
-use tiltyard_runner::origin::{Counts, SimShared};
+use tiltyard_runner::origin::SimShared;
 use tiltyard_runner::output::{Folder, Output};
 use tiltyard_runner::schedulers::{self, Choice};
-use tiltyard_runner::sim_error::SimError;
-use tiltyard_runner::sim_results::{Shared, SimResults, SimRun};
+use tiltyard_runner::sim_results::{Shared, SimResults};
 use tiltyard_runner::simulation::{Experiment, Written};
 use tiltyard_runner::tables::{self, Tables};
 use tiltyard_runner::temporary::{self, Undisturbed};
 use tiltyard_runner::{Error, Progress};
 use tiltyard_runner::{machines, metric, verification, window, workloads};
-use tiltyard_tables::RunFiles;
 use tiltyard_workload::Workload;
 
 use super::campaign::{self, Several};
@@ -34,6 +30,7 @@ use crate::flags::{ByFlag, RunFlags, listed, require_within};
 use crate::progress::{Bar, Steps};
 use crate::races::{self, Found};
 use crate::terminal;
+use gathered::{Cell, Gathered};
 
 /// Run a workload under one or more schedulers in the simulated machine and compare them.
 #[derive(Debug, clap::Args)]
@@ -124,24 +121,6 @@ pub struct Args {
 enum Watchdog {
     On,
     Off,
-}
-
-/// The result of one cell of the grid of schedulers and seeds.
-type Cell = Result<grid::Cell, Error>;
-
-/// The results of all cells by scheduler; files in the same order.
-#[derive(Default)]
-struct Gathered {
-    runs: Vec<(String, Vec<SimRun>)>,
-    /// What is compared: the metrics of the same runs, grouped by `--by`.
-    views: Vec<(String, Vec<Summary>)>,
-    files: Vec<RunFiles>,
-    timelines: Vec<(String, Recorded)>,
-    /// Failed runs, for JSON.
-    failures: Vec<serde_json::Value>,
-    failed: Vec<String>,
-    /// Lines that schedulers printed, in all runs.
-    lines_printed: u64,
 }
 
 /// The workloads of a list; `None` for one, which may be a file with a comma in its name.
@@ -328,27 +307,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     require_consistent(args, choices.len() * seeds(args).len())?;
     let subject = Subject::load(args)?;
     let mut files = Files::create(args)?;
-    let mut first_failure = None;
-    let built = build_all(args, &choices, &mut first_failure)?;
+    let mut gathered = Gathered::default();
+    let built = build_all(args, &choices, &mut gathered)?;
     // Compilers run once for each scheduler: their time says nothing about the runs.
     let begun = Instant::now();
     for warning in built.iter().flat_map(|b| b.warnings(&subject.machine)) {
         say!("tiltyard: warning: {warning}");
     }
     let cells = do_runs(args, &subject, &mut files, &built, choices.len())?;
-    let mut gathered = gather(args, &built, cells, &mut first_failure);
+    gathered.add(args, &built, cells);
     if gathered.runs.is_empty() {
         publish_nothing(args, &gathered, built.is_empty())?;
     } else {
         finish(args, &subject, &mut gathered, files, begun)?;
     }
-    for (label, runs) in &gathered.runs {
-        if let Some(failure) = Found::of(label, runs).failure() {
-            note(&mut first_failure, &failure);
-        }
-    }
-    give_hints(args, &gathered, &built, first_failure.is_some());
-    first_failure.map_or(Ok(()), |code| {
+    gathered.note_races();
+    give_hints(args, &gathered, &built);
+    gathered.first_failure.map_or(Ok(()), |code| {
         Err(Failure {
             code,
             faults: Vec::new(),
@@ -377,7 +352,7 @@ fn finish(
 }
 
 /// What a user may want to do next. After a failure, that would only distract from it.
-fn give_hints(args: &Args, gathered: &Gathered, built: &[Built], failed: bool) {
+fn give_hints(args: &Args, gathered: &Gathered, built: &[Built]) {
     if args.twice && !gathered.runs.is_empty() {
         // Runs that differ have already failed: the remaining ones agree.
         say!("tiltyard: --twice: each run was done twice with identical events");
@@ -390,7 +365,7 @@ fn give_hints(args: &Args, gathered: &Gathered, built: &[Built], failed: bool) {
     }
     for hint in built
         .iter()
-        .filter(|_| !failed)
+        .filter(|_| gathered.first_failure.is_none())
         .filter_map(verification::hint)
     {
         say!("tiltyard: {hint}");
@@ -414,22 +389,11 @@ fn publish_nothing(args: &Args, gathered: &Gathered, none_built: bool) -> Result
     super::print(&format!("{all:#}\n"))
 }
 
-/// One line for each file that a failed run has left: see [`Written`].
-fn files_of_failed(args: &Args, error: &Error) -> String {
-    match error {
-        Error::Sim(error) if !matches!(error, SimError::Panicked) => super::written(&[
-            ("Trace", args.trace.as_deref()),
-            ("Printk", args.printk.as_deref()),
-        ]),
-        _ => String::new(),
-    }
-}
-
 /// The schedulers that could be built; the failures of others are printed. A mistake in the command line ends it.
 fn build_all(
     args: &Args,
     choices: &[Choice],
-    first_failure: &mut Option<Code>,
+    gathered: &mut Gathered,
 ) -> Result<Vec<Built>, Failure> {
     let steps = Steps::new();
     let mut built = Vec::new();
@@ -445,107 +409,10 @@ fn build_all(
         match verified {
             Ok(scheduler) => built.push(scheduler),
             Err(error @ (Error::Argument { .. } | Error::Request(_))) => return Err(error.into()),
-            Err(error) => steps.suspend(|| note(first_failure, &error.into())),
+            Err(error) => steps.suspend(|| gathered.add_unbuilt(&choice.label, error.into())),
         }
     }
     Ok(built)
-}
-
-/// Prints a failure now, so that it precedes the results of the others, and keeps the first code.
-fn note(first_failure: &mut Option<Code>, failure: &Failure) {
-    failure.print();
-    first_failure.get_or_insert(failure.code);
-}
-
-/// The results of the cells. Failed runs are reported with the command that repeats them.
-fn gather(
-    args: &Args,
-    built: &[Built],
-    cells: Vec<Cell>,
-    first_failure: &mut Option<Code>,
-) -> Gathered {
-    let (seeds, mut cells) = (seeds(args), cells.into_iter());
-    let mut all = Gathered::default();
-    for scheduler in built {
-        let label = &scheduler.choice.label;
-        let (mut runs, mut views) = (Vec::new(), Vec::new());
-        let (mut what, mut said, mut alike) = (None, BTreeSet::new(), Vec::new());
-        for (seed, cell) in seeds.iter().zip(cells.by_ref()) {
-            match cell {
-                Ok(done) => {
-                    all.lines_printed += done.run.outcome.lines_printed;
-                    views.push(done.view.unwrap_or_else(|| done.run.summary.clone()));
-                    runs.push(SimRun {
-                        seed: done.run.seed,
-                        counts: Counts::of(&done.run.outcome),
-                        trace_hash: done.run.trace_hash,
-                        summary: done.run.summary,
-                        origin_ns: done.run.outcome.origin_ns,
-                        checked: done.run.checked,
-                    });
-                    all.files.extend(done.files);
-                    let timeline = done.timeline.map(|t| (label.clone(), t));
-                    all.timelines.extend(timeline);
-                }
-                Err(error) => {
-                    if let Error::Sim(error) = &error {
-                        let outcome = error.outcome();
-                        all.lines_printed += outcome.map_or(0, |outcome| outcome.lines_printed);
-                    }
-                    let (failure, line) = failed_run(args, &scheduler.choice, *seed, error);
-                    match said.insert(without_numbers(&line)) {
-                        true => note(first_failure, &failure),
-                        false => alike.push(seed.to_string()),
-                    }
-                    what.get_or_insert(line);
-                    all.failures.push(serde_json::json!({
-                        "scheduler": label,
-                        "seed": seed,
-                        "how": failure.details,
-                    }));
-                }
-            }
-        }
-        if !alike.is_empty() {
-            let word = if alike.len() == 1 { "seed" } else { "seeds" };
-            say!(
-                "tiltyard: {label}: the same with {word} {}",
-                alike.join(", ")
-            );
-        }
-        if let Some(what) = what {
-            let count = match (seeds.len() - runs.len(), seeds.len()) {
-                (_, 1) => String::new(),
-                (failed, all) => format!(" with {failed} of {all} seeds, first"),
-            };
-            let what = what.trim_end_matches('.');
-            all.failed.push(format!("{label} failed{count}: {what}."));
-        }
-        if !runs.is_empty() {
-            all.runs.push((label.clone(), runs));
-            all.views.push((label.clone(), views));
-        }
-    }
-    all
-}
-
-/// The failure of one run with the command that repeats it, and in one line what failed.
-fn failed_run(args: &Args, choice: &Choice, seed: u64, error: Error) -> (Failure, String) {
-    let files = files_of_failed(args, &error);
-    let mut failure = Failure::from(error);
-    let repeat = repeat_line(args, slice::from_ref(&choice.argument), Some(seed));
-    let line = failure.faults.first().and_then(|f| f.line.lines().next());
-    let line = line.unwrap_or_default().to_owned();
-    for fault in &mut failure.faults {
-        let (label, what) = (&choice.label, &fault.line);
-        fault.line = format!("{label}, seed {seed}: {what}\n{files}Repeat  {repeat}");
-    }
-    (failure, line)
-}
-
-/// What errors have in common that only differ in times and amounts.
-fn without_numbers(line: &str) -> String {
-    line.replace(|c: char| c.is_ascii_digit(), "")
 }
 
 /// The command that repeats these runs, without options that only choose where results go.
