@@ -3,7 +3,8 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `costs` | timings of a machine -> the costs of a machine file |
+//! | `costs` | timings of a machine -> its costs |
+//! | `machine_file` | costs -> a machine file |
 //! | `threads` | what the kernel's own threads did -> the noise of a machine file |
 //! | `set` | `fidelity/set.toml`: kernels, schedulers, tolerances; and the results |
 //! | `judge` | metrics of a workload in both arenas -> errors |
@@ -11,6 +12,7 @@
 
 pub mod costs;
 pub mod judge;
+mod machine_file;
 pub mod page;
 pub mod set;
 mod threads;
