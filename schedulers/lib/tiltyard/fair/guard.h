@@ -19,6 +19,7 @@ u64 nr_rescued;
 
 /* What the timer has seen of a task. Not in its entity, which has to stay small. */
 struct watched {
+	s32 pid;
 	u64 ran_ns;   /* all that it had run */
 	u64 since_ns; /* when it was first seen waiting with that */
 };
@@ -30,8 +31,11 @@ static __always_inline bool starves(u32 i, u64 now_ns)
 {
 	struct watched *w = &watched[i & (MAX_TASKS - 1)];
 	u64 ran_ns = entity(i)->sum_exec_ns;
+	s32 pid = entity(i)->custody.pid;
 
-	if (!entity(i)->waiting || ran_ns != w->ran_ns) {
+	/* Of another task that had this place, or of none. */
+	if (w->pid != pid || !entity(i)->waiting || ran_ns != w->ran_ns) {
+		w->pid = pid;
 		w->ran_ns = ran_ns;
 		w->since_ns = now_ns;
 		return false;
