@@ -88,7 +88,10 @@ fn the_guard_races_with_nobody() {
     }
 }
 
-const TESTS: [(&str, fn(&str)); 4] = [
+/// A test of one scheduler, by its name in the lists of mutations.
+type Test = (&'static str, fn(&str));
+
+const TESTS: [Test; 4] = [
     ("light task", a_light_task_is_moved_to_the_front),
     ("wakers", the_front_is_before_those_that_wake_up),
     ("light group", a_light_group_is_moved_to_the_front),
