@@ -22,14 +22,22 @@ static __always_inline void stop_waiting(u32 q, u32 i)
 	tree_remove(&queue(q)->waiting, i);
 }
 
-/* Before all that wait there, and before any that may wake up: place_wakee(). */
-static __noinline void move_to_front(u32 q, u32 i)
+/* Before all that wait there, and before any that may wake up: see place_wakee(). Heavy entities
+ * get no more of a lead than a turn is worth; they do not starve, but their tasks may. */
+static __noinline bool move_to_front(u32 q, u32 i)
 {
 	struct fair_entity *e = entity(i);
+	u64 lead = min_of(latency_ns, calc_delta_fair(granularity_ns, &e->load));
+	u64 front = queue(q)->min_vruntime - lead;
 
+	if (queue(q)->skip == i)
+		queue(q)->skip = 0;
+	if (!earlier(front, e->vruntime))
+		return false;
 	stop_waiting(q, i);
-	e->vruntime = earlier_of(e->vruntime, queue(q)->min_vruntime - latency_ns);
+	e->vruntime = front;
 	start_waiting(q, i);
+	return true;
 }
 
 static __always_inline void enqueue_entity(u32 i, u64 now_ns, bool wakeup)

@@ -40,19 +40,20 @@ static __noinline u32 pick_task(u32 cpu, u64 now_ns)
 	return found;
 }
 
-/* It gets V, without counting itself, so that it is eligible; and a deadline before all others. */
-static __noinline void move_to_front(u32 q, u32 i)
+/* Its request, a whole one, is due now: the deadline is V, and earlier ones come first. V is that
+ * of the others. */
+static __noinline bool move_to_front(u32 q, u32 i)
 {
 	struct fair_entity *e = entity(i);
-	u32 first;
+	u64 now = virtual_time(q);
 
+	if (!earlier(now, e->turn.deadline) && !earlier(now, e->vruntime))
+		return false;
 	stop_waiting(q, i);
-	first = queue(q)->waiting.first;
-	e->vruntime = virtual_time(q);
-	e->turn.deadline = e->vruntime;
-	if (first)
-		e->turn.deadline = earlier_of(e->vruntime, entity(first)->turn.deadline - 1);
+	e->turn.deadline = virtual_time(q);
+	e->vruntime = e->turn.deadline - request_in_vruntime(i);
 	start_waiting(q, i);
+	return true;
 }
 
 /* A tick hits task i. True if its turn, or that of one of its groups, is over. */

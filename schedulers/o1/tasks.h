@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What O(1) does to a task when it is created, sleeps or changes. Functions that are not static
- * take the lock of the task's CPU themselves: see depart().
+ * What O(1) does to a task when it is created, sleeps or changes. end_fork() and change() take the
+ * lock of a CPU themselves.
  */
 #pragma once
 

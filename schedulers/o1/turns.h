@@ -249,7 +249,7 @@ static __always_inline void fork_penalty(u32 parent)
 }
 
 /* sched_fork: task @i is a copy of task @parent; they share its slice. */
-static __noinline void share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns)
+static __noinline bool share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns)
 {
 	struct o1_task *t = task(i), *p = task(parent);
 	struct o1_cpu *c = cpu_state(cpu);
@@ -263,7 +263,7 @@ static __noinline void share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns)
 	t->timestamp_ns = now_ns;
 	p->time_slice /= 2;
 	if (p->time_slice)
-		return;
+		return c->rq.need_resched;
 	/* The last tick is the child's. A child that begins on another CPU costs the parent its
 	 * CPU, not its slice: the kernel looks for the parent in the wrong queue. */
 	p->time_slice = 1;
@@ -271,6 +271,7 @@ static __noinline void share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns)
 		task_running_tick(c, parent, tick_of(now_ns));
 	else
 		WRITE_ONCE(c->rq.need_resched, true);
+	return c->rq.need_resched;
 }
 
 /* Going, changing ---------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What SD does to a task when it runs, sleeps or changes.
+ * What SD does to a task when it runs, sleeps or changes. begin_idle() and change() take the lock
+ * of a CPU themselves.
  */
 #pragma once
 

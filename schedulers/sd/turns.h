@@ -270,7 +270,7 @@ static __always_inline bool preempts(struct runqueue *rq, u32 i)
 
 /* sched_fork: task @i is a copy of task @parent, which runs; each has half of what is left. An odd
  * microsecond is lost. */
-static __noinline void share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns)
+static __noinline bool share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns)
 {
 	struct sd_task *t = task(i), *p = task(parent);
 
@@ -281,10 +281,11 @@ static __noinline void share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns)
 	WRITE_ONCE(t->rq.prio, p->rq.prio);
 	t->first_slice = p->first_slice;
 	if (p->slice_us <= 0)
-		return;
+		return false;
 	t->slice_us = p->slice_us / 2 ?: 1;
 	t->first_slice = true;
 	p->slice_us /= 2;
+	return false;
 }
 
 /* Going, changing --------------------------------------------------------------------------- */

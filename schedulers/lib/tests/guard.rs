@@ -21,7 +21,7 @@ const WAKERS: &str = r#"{ "tasks": {
 /// Tasks of equal weight in groups of very different weights.
 const GROUPS: &str = r#"{ "tasks": {
     "hog": { "loop": -1, "taskgroup": "/rich", "run": 1000000 },
-    "meek": { "loop": -1, "taskgroup": "/poor", "run": 1000000 } },
+    "meek": { "instance": 8, "loop": -1, "taskgroup": "/poor", "run": 1000000 } },
     "tiltyard": { "groups": { "/rich": { "weight": 10000 }, "/poor": { "weight": 1 } } } }"#;
 /// Nobody waits for long. New tasks come all the time, and some have not run yet when the timer looks.
 const EQUALS: &str = r#"{ "tasks": {
@@ -46,14 +46,14 @@ fn meek(scheduler: &str, limit_ms: i128, workload: &str) -> Vec<TaskSummary> {
     tasks
 }
 
-/// The limit, two periods of the timer, and a turn of another task.
+/// The limit, two periods of the timer, and the turns of others that starve.
 fn waits_are_bounded(scheduler: &str, workload: &str) {
     let unguarded = meek(scheduler, 0, workload);
     let longest = unguarded.iter().map(|task| task.longest_wait_ns).max();
     assert!(longest > Some(10 * SECOND), "{scheduler}: {longest:?}");
     for task in meek(scheduler, 3000, workload) {
         let (name, wait_ns, ran_ns) = (&task.name, task.longest_wait_ns, task.runtime_ns);
-        let bounds = 3 * SECOND..=5 * SECOND + SECOND / 10;
+        let bounds = 3 * SECOND..=6 * SECOND;
         assert!(bounds.contains(&wait_ns), "{scheduler}, {name}: {wait_ns}");
         // A turn each time, and no more.
         assert!(ran_ns < SECOND, "{scheduler}, {name}: ran for {ran_ns}");
@@ -107,15 +107,16 @@ fn the_guard_bounds_waits_and_changes_nothing_else() {
 
 #[rustfmt::skip]
 const CFS: &[Mutation] = &[
-    ["the front is where a task is", "queue.h", "earlier_of(e->vruntime, queue(q)->min_vruntime - latency_ns)", "e->vruntime", "light task"],
-    ["who wakes up comes before the front", "queue.h", "queue(q)->min_vruntime - latency_ns)", "queue(q)->min_vruntime + latency_ns)", "wakers"],
+    ["the front is where a task is", "queue.h", "\te->vruntime = front;\n", "", "light task"],
+    ["who wakes up comes before the front", "queue.h", "queue(q)->min_vruntime - lead", "queue(q)->min_vruntime + lead", "wakers"],
 ];
 
 #[rustfmt::skip]
 const EEVDF: &[Mutation] = &[
-    ["who is moved is not eligible", "queue.h", "\te->vruntime = virtual_time(q);\n", "", "light task"],
-    ["who is moved has its old deadline", "queue.h", "\te->turn.deadline = e->vruntime;\n\tif (first)\n\t\te->turn.deadline = earlier_of(e->vruntime, entity(first)->turn.deadline - 1);\n", "", "light task"],
+    ["who is moved is not eligible", "queue.h", "\te->vruntime = e->turn.deadline - request_in_vruntime(i);\n", "", "light task"],
+    ["who is moved has its old deadline", "queue.h", "\te->turn.deadline = virtual_time(q);\n\te->vruntime = e->turn.deadline -", "\te->vruntime = virtual_time(q) -", "light task"],
     ["groups stay where they are", "../lib/tiltyard/fair/guard.h", "i = parent_of(i);", "break;", "light group"],
+    ["a light group has a turn a second", "../lib/tiltyard/fair/guard.h", "NSEC_PER_SEC / (1 + most_starving)", "NSEC_PER_SEC", "light group"],
     ["who has run has waited, too", "../lib/tiltyard/fair/guard.h", " || ran_ns != w->ran_ns", "", "others"],
     ["who is new has waited for ever", "../lib/tiltyard/fair/guard.h", "w->pid != pid || ", "", "others"],
     ["the limit is no matter", "../lib/tiltyard/fair/guard.h", ">= starve_limit_ms * NSEC_PER_MSEC;", ">= starve_limit_ms * 8 * NSEC_PER_MSEC;", "light task"],

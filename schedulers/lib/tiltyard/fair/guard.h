@@ -5,7 +5,8 @@
  * Linux's fair class shares out by weight alone: nice -20 weighs 5917 times as much as nice 19, so
  * a turn of 4 ms beside one such task is paid for with 24 s of waiting. sched_ext ejects a
  * scheduler that leaves a task waiting for 30 s. With starve_limit_ms, a timer looks at all waiting
- * tasks once a second, and moves to the front who has not run for so long.
+ * tasks once a second, and moves those to the front that have not run for so long. A task may wait
+ * for two seconds longer: one until its last run is noticed, one until the timer looks again.
  */
 #ifndef __LIB_FAIR_GUARD_H
 #define __LIB_FAIR_GUARD_H
@@ -26,6 +27,10 @@ struct watched {
 
 static struct watched watched[MAX_TASKS];
 
+/* How many tasks starve on the CPU that is looked at, and on the worst so far. Not locals: of those
+ * the verifier follows every value in a loop. */
+static u32 starving, most_starving;
+
 /* Has task i waited for too long? */
 static __always_inline bool starves(u32 i, u64 now_ns)
 {
@@ -43,17 +48,17 @@ static __always_inline bool starves(u32 i, u64 now_ns)
 	return now_ns - w->since_ns >= starve_limit_ms * NSEC_PER_MSEC;
 }
 
-/* Moves task i and those groups above it that wait to the front of their queues. */
+/* Moves task i and those groups above it that wait to the front of their queues. Who is there
+ * already stays: first come, first served. */
 static __noinline void rescue(u32 i)
 {
 	u32 level;
 
-	nr_rescued++;
 	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
-		if (entity(i)->waiting)
-			move_to_front(entity(i)->queue, i);
+		if (entity(i)->waiting && move_to_front(entity(i)->queue, i))
+			nr_rescued += is_task(i);
 		i = parent_of(i);
 	}
 }
@@ -66,16 +71,28 @@ static __noinline void guard_cpu(u32 cpu, u64 now_ns)
 
 	if (!lk)
 		return;
+	starving = 0;
 	bpf_spin_lock(&lk->lock);
 	i = cpu_state(cpu)->first_task;
 	bpf_for (n, 0, MAX_TASKS) {
 		if (!i)
 			break;
-		if (starves(i, now_ns))
+		if (starves(i, now_ns)) {
 			rescue(i);
+			starving++;
+		}
 		i = entity(i)->list_next;
 	}
 	bpf_spin_unlock(&lk->lock);
+	if (starving > most_starving)
+		most_starving = starving;
+}
+
+/* A group at the front runs one of its tasks: the more of them starve, the sooner it has to be
+ * moved again. */
+static u64 guard_delay_ns(void)
+{
+	return max_of(NSEC_PER_SEC / (1 + most_starving), 2 * NSEC_PER_SEC / tick_hz);
 }
 
 struct guard_timer {
@@ -89,9 +106,10 @@ static int guard_fires(void *map, u32 *key, struct guard_timer *g)
 	u64 now_ns = scx_bpf_now();
 	u32 cpu;
 
+	most_starving = 0;
 	bpf_for (cpu, 0, nr_cpus)
 		guard_cpu(cpu, now_ns);
-	bpf_timer_start(&g->timer, NSEC_PER_SEC, 0);
+	bpf_timer_start(&g->timer, guard_delay_ns(), 0);
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Linux 2.6's scheduler as callbacks of sched_ext: everything but the rule by which the tasks of a
- * CPU take turns, which a scheduler defines first (rule.h), together with init_task(), set_weight()
- * and init().
+ * CPU take turns, which a scheduler defines first (rule.h). It adds init_task(), set_weight(),
+ * set_cpumask(), which has to call set_affinity(), and init().
  *
  *   rq.h       runqueues: two arrays of lists     domains.h  groups of CPUs, level by level
  *   rule.h     what a scheduler defines           busiest.h  whom to take tasks from

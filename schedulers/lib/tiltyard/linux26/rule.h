@@ -25,8 +25,9 @@ static void tick_task(u32 cpu, u32 i, u64 now_ns);
 /* sched_yield: the running task @i gives way. */
 static void yield_turn(u32 cpu, u32 i);
 
-/* sched_fork: task @i is a copy of task @parent, which runs on @cpu. */
-static void share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns);
+/* sched_fork: task @i is a copy of task @parent, which runs on @cpu: should that CPU choose again?
+ */
+static bool share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns);
 /* sched_exit: task @i is gone, and its parent may get what it leaves. */
 static void inherit(u32 parent, u32 i);
 
@@ -40,7 +41,7 @@ static bool rq_pull(struct runqueue *rq, u32 i, bool expired, u64 now_ns);
 static void reset_task(u32 i);
 /* Task @i, new, has been queued. */
 static void end_fork(u32 i);
-/* A task begins to run, and stops while it is runnable. */
+/* A task begins to run; it stops while it is runnable, or leaves the class. */
 static void begin_run(u32 i);
 static void end_run(struct task_struct *p);
 /* Task p has gone to sleep. */

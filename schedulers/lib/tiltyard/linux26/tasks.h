@@ -165,9 +165,8 @@ __noinline int fork_task(u32 i, u32 parent, u64 now_ns)
 		return false;
 	bpf_spin_lock(&lk->lock);
 	if (is_queued(parent)) {
-		share_slice(cpu, i, parent, now_ns);
+		resched = share_slice(cpu, i, parent, now_ns);
 		rq_task(i)->forker = parent;
-		resched = cpu_rq(cpu)->need_resched;
 	}
 	bpf_spin_unlock(&lk->lock);
 	return resched;
