@@ -58,3 +58,27 @@ impl Source {
         }])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_line_in_which_a_fault_begins() {
+        let source = Source {
+            file: "a.toml".to_owned(),
+            text: "a = 1\nb = [\n  2,\n]\n".to_owned(),
+        };
+        for (at, line) in [
+            (0..1, "a.toml:1: bad; mend it"),
+            (6..18, "a.toml:2: bad; mend it"),
+            (14..15, "a.toml:3: bad; mend it"),
+            (900..901, "a.toml:5: bad; mend it"),
+        ] {
+            let Error::Input(faults) = source.fault(at.clone(), "bad", "mend it") else {
+                panic!("an error of the input");
+            };
+            assert_eq!(faults[0].line, line, "{at:?}");
+        }
+    }
+}

@@ -204,7 +204,7 @@ fn init_returns_an_error() {
         ),
         (
             "NO_NODE",
-            "(-22), EINVAL; scx_bpf_create_dsq(0x0, 7): node 7 does not exist; number of nodes: 1; -1 means any node",
+            "(-22), EINVAL; scx_bpf_create_dsq(0x0, 1): node 1 does not exist; number of nodes: 1; -1 means any node",
         ),
         (
             "BUILTIN_DSQ",

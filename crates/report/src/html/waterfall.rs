@@ -208,3 +208,20 @@ pub fn words(of: &Explanation) -> String {
         remarks.collect::<String>()
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_nothing_is_not_worse() {
+        for (better, worse) in [
+            (Better::Lower, [false, false, true]),
+            (Better::Higher, [true, false, false]),
+            (Better::Neither, [true, false, false]),
+        ] {
+            let seen = [-1.0, 0.0, 1.0].map(|change| is_worse(better, change));
+            assert_eq!(seen, worse, "{better:?}");
+        }
+    }
+}

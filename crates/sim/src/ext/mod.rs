@@ -310,3 +310,26 @@ fn check_flags(flags: u64) -> Result<(), RunError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scheduler may create and destroy DSQs for as long as it runs.
+    #[test]
+    fn slots_of_destroyed_dsqs_are_used_again() {
+        let mut dsqs = UserDsqs::default();
+        for id in 0..3 {
+            dsqs.create(id).expect("the id is free");
+        }
+        for id in 3..1000 {
+            let slot = dsqs.find(id - 2);
+            dsqs.destroy(id - 2);
+            assert_eq!(dsqs.find(id - 2), None);
+            dsqs.create(id).expect("the id is free");
+            assert_eq!(dsqs.find(id), slot);
+        }
+        assert_eq!(dsqs.slots.len(), 3);
+        assert_eq!(dsqs.create(0), None, "it is still there");
+    }
+}

@@ -304,7 +304,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(broken_init)
 #elif BREAK == SAME_DSQ
 	scx_bpf_create_dsq(SHARED_DSQ, -1);
 #elif BREAK == NO_NODE
-	return scx_bpf_create_dsq(SHARED_DSQ, 7);
+	return scx_bpf_create_dsq(SHARED_DSQ, 1);
 #elif BREAK == BUILTIN_DSQ
 	return scx_bpf_create_dsq(SCX_DSQ_GLOBAL, -1);
 #endif

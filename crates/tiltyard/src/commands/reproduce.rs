@@ -173,7 +173,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
     }
     check(args)?;
-    let ids = reproduce::select(&experiments, &args.claims, args.tier)?;
+    let ids = chosen_claims(args, &experiments)?;
     let _figures = Folder::make(args.figures.as_deref())?;
     let report = args.report.as_deref().map(Output::create).transpose()?;
     let begun = Instant::now();
@@ -229,6 +229,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })?;
     let all = simulated.iter().chain(&real);
     Ok(reproduce::all_judged(all.flat_map(Results::verdicts))?)
+}
+
+/// `--mutations o1.*`, without an equals sign, asks for claims of that name.
+fn chosen_claims(args: &Args, experiments: &[Experiment]) -> Result<BTreeSet<String>, Failure> {
+    let chosen = reproduce::select(experiments, &args.claims, args.tier);
+    chosen.map_err(|error| match &args.mutations {
+        Some(_) => Failure::usage(format!(
+            "{error}; if a mutation is meant, write --mutations=GLOB"
+        )),
+        None => error.into(),
+    })
 }
 
 /// Stored results that are damaged, or could not be stored.

@@ -141,6 +141,11 @@ fn a_broken_rule_turns_the_claims_that_speak_of_it() {
         2,
         &["--mutations=fifo.none: no mutation", "SCHEDULER.ID"],
     );
+    bench.refuses(
+        &["--mutations", "fifo.*"],
+        2,
+        &["fifo.*: no claim", "write --mutations=GLOB"],
+    );
     write(&MUTATIONS.replace("return (u64)slice_ms * 1000000;", "return slice_ms;"));
     bench.refuses(
         &["--mutations=fifo.slice-twice"],
