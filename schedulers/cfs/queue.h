@@ -22,8 +22,9 @@ static __always_inline void stop_waiting(u32 q, u32 i)
 	tree_remove(&queue(q)->waiting, i);
 }
 
-/* Before all that wait there, and before any that may wake up: see place_wakee(). Heavy entities
- * get no more of a lead than a turn is worth; they do not starve, but their tasks may. */
+/* Places entity i before all that wait in queue q, and before any that may wake up (see
+ * place_wakee()). A heavy entity leads by no more than a turn of its is worth: it does not starve,
+ * but is moved because of its tasks. A buddy may still be favoured: see pick_entity(). */
 static __noinline bool move_to_front(u32 q, u32 i)
 {
 	struct fair_entity *e = entity(i);

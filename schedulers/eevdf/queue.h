@@ -40,18 +40,24 @@ static __noinline u32 pick_task(u32 cpu, u64 now_ns)
 	return found;
 }
 
-/* Its request, a whole one, is due now: the deadline is V, and earlier ones come first. V is that
- * of the others. */
+/*
+ * Entity i gets a whole new request that is due now: at V, computed without i. Each move lowers the
+ * next V. So that who comes later is not due earlier, nobody is due before those that were moved
+ * before; of equal deadlines, the tree has them in the order in which they came.
+ */
 static __noinline bool move_to_front(u32 q, u32 i)
 {
+	struct queue_turns *turns = &queue(q)->turns;
 	struct fair_entity *e = entity(i);
 	u64 now = virtual_time(q);
 
-	if (!earlier(now, e->turn.deadline) && !earlier(now, e->vruntime))
+	if (!earlier(later_of(now, turns->front), e->turn.deadline) && !earlier(now, e->vruntime))
 		return false;
 	stop_waiting(q, i);
-	e->turn.deadline = virtual_time(q);
-	e->vruntime = e->turn.deadline - request_in_vruntime(i);
+	now = virtual_time(q);
+	turns->front = later_of(now, turns->front);
+	e->turn.deadline = turns->front;
+	e->vruntime = now - request_in_vruntime(i);
 	start_waiting(q, i);
 	return true;
 }

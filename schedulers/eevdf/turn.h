@@ -35,6 +35,8 @@ struct queue_turns {
 	u64 weight;
 	/* One that is among them, but not in the tree while its place changes. */
 	u32 aside;
+	/* By when the last that was moved to the front is to be served: see move_to_front(). */
+	u64 front;
 	/* Root queues: a charge has found that a turn is over; tasks that are delayed. */
 	bool over;
 	u32 nr_delayed;

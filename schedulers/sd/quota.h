@@ -84,8 +84,8 @@ static int quotas_init(u32 cpus)
 			      rr_interval, quota_pos_nice);
 		return -EINVAL;
 	}
-	if (mode > MODE_RSDL || !tick_hz) {
-		scx_bpf_error("sd: mode=%u tick_hz=%u; use 0 (sd) or 1 (rsdl), 1 or more", mode,
+	if (mode > MODE_RSDL || !tick_hz || tick_hz > 10000) {
+		scx_bpf_error("sd: mode=%u tick_hz=%u; use 0 (sd) or 1 (rsdl), 1..10000", mode,
 			      tick_hz);
 		return -EINVAL;
 	}

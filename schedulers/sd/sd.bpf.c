@@ -80,14 +80,14 @@ s32 BPF_STRUCT_OPS(sd_init_task, struct task_struct *p, struct scx_init_task_arg
 s32 BPF_STRUCT_OPS_SLEEPABLE(sd_init)
 {
 	u64 now_ns = scx_bpf_now();
-	int err = init_machine();
+	int err = init_machine() ?: quotas_init(nr_online);
 	u32 cpu;
 
 	if (err)
 		return err;
 	bpf_for (cpu, 0, nr_cpus)
 		new_rotation(cpu_state(cpu), now_ns);
-	return quotas_init(nr_online);
+	return 0;
 }
 
 void BPF_STRUCT_OPS(sd_exit, struct scx_exit_info *ei)

@@ -50,7 +50,7 @@ impl Weighed {
             match own.preemptible {
                 Some(_) =>
                     "whether the first of two realtime threads runs before the second is woken",
-                None => "not measured: that takes privileges",
+                None => "not measured: requires privileges",
             },
         )
     }
@@ -60,14 +60,14 @@ impl Weighed {
         let costs = self.costs();
         let (machine, own) = (self.machine(), &self.own);
         let under = match self.bpf {
-            Some(_) => "under a scheduler of BPF that does next to nothing",
-            None => "under the kernel's own scheduler, whose work is within",
+            Some(_) => "under a BPF scheduler that does almost nothing",
+            None => "under the kernel's own scheduler, whose work is included",
         };
         let remote = match machine.remote_wakeup_ns {
             Some(ns) => format!(
                 "{ns} ns from a wakeup to the first instruction on an idle CPU, less wakeup and switch"
             ),
-            None => "one CPU: there are none".to_owned(),
+            None => "one CPU: no remote wakeups".to_owned(),
         };
         vec![
             (
@@ -99,7 +99,7 @@ impl Weighed {
                         "from the end of a sleep to the kernel's event of the wakeup, sched_waking"
                             .to_owned()
                     }
-                    None => "not measured, for want of the right to trace: within timer_wakeup_ns"
+                    None => "not measured (no permission to trace); included in timer_wakeup_ns"
                         .to_owned(),
                 },
             ),
@@ -150,14 +150,14 @@ impl Weighed {
         let bpf = |what: &str| match self.bpf {
             Some(_) => format!("by difference: {what}"),
             None => {
-                "within switch_ns and wakeup_ns: not measured under schedulers of BPF".to_owned()
+                "included in switch_ns and wakeup_ns; not measured under BPF schedulers".to_owned()
             }
         };
         vec![
             (
                 "callback_ns",
                 costs.callback_ns,
-                bpf("four empty callbacks more in each turn of a thread"),
+                bpf("four additional empty callbacks in each turn of a thread"),
             ),
             (
                 "insn_ps",

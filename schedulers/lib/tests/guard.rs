@@ -23,6 +23,11 @@ const GROUPS: &str = r#"{ "tasks": {
     "hog": { "loop": -1, "taskgroup": "/rich", "run": 1000000 },
     "meek": { "instance": 8, "loop": -1, "taskgroup": "/poor", "run": 1000000 } },
     "tiltyard": { "groups": { "/rich": { "weight": 10000 }, "/poor": { "weight": 1 } } } }"#;
+/// The same with so many that their turns, too, take time.
+const CROWD: &str = r#"{ "tasks": {
+    "hog": { "loop": -1, "taskgroup": "/rich", "run": 1000000 },
+    "meek": { "instance": 150, "loop": -1, "taskgroup": "/poor", "run": 1000000 } },
+    "tiltyard": { "groups": { "/rich": { "weight": 10000 }, "/poor": { "weight": 1 } } } }"#;
 /// Nobody waits for long. New tasks come all the time, and some have not run yet when the timer looks.
 const EQUALS: &str = r#"{ "tasks": {
     "hog": { "instance": 3, "loop": -1, "run": 1000000 },
@@ -72,6 +77,18 @@ fn a_light_group_is_moved_to_the_front(scheduler: &str) {
     waits_are_bounded(scheduler, GROUPS);
 }
 
+/// A turn each 8 ms: whoever waited longest has the next.
+fn in_a_crowd_everybody_has_a_turn(scheduler: &str) {
+    for task in meek(scheduler, 1000, CROWD) {
+        let wait_ns = task.longest_wait_ns;
+        assert!(
+            wait_ns < 4 * SECOND,
+            "{scheduler}, {}: {wait_ns}",
+            task.name
+        );
+    }
+}
+
 /// A limit of 5 s, which nobody here waits for, changes nothing.
 fn others_are_left_alone(scheduler: &str) {
     let [unguarded, guarded] =
@@ -91,10 +108,11 @@ fn the_guard_races_with_nobody() {
 /// A test of one scheduler, by its name in the lists of mutations.
 type Test = (&'static str, fn(&str));
 
-const TESTS: [Test; 4] = [
+const TESTS: [Test; 5] = [
     ("light task", a_light_task_is_moved_to_the_front),
     ("wakers", the_front_is_before_those_that_wake_up),
     ("light group", a_light_group_is_moved_to_the_front),
+    ("crowd", in_a_crowd_everybody_has_a_turn),
     ("others", others_are_left_alone),
 ];
 
@@ -113,8 +131,9 @@ const CFS: &[Mutation] = &[
 
 #[rustfmt::skip]
 const EEVDF: &[Mutation] = &[
-    ["who is moved is not eligible", "queue.h", "\te->vruntime = e->turn.deadline - request_in_vruntime(i);\n", "", "light task"],
-    ["who is moved has its old deadline", "queue.h", "\te->turn.deadline = virtual_time(q);\n\te->vruntime = e->turn.deadline -", "\te->vruntime = virtual_time(q) -", "light task"],
+    ["who is moved is not eligible", "queue.h", "\te->vruntime = now - request_in_vruntime(i);\n", "", "light task"],
+    ["who is moved has its old deadline", "queue.h", "\te->turn.deadline = turns->front;\n", "", "light task"],
+    ["last come, first served", "queue.h", "turns->front = later_of(now, turns->front);", "turns->front = now;", "crowd"],
     ["groups stay where they are", "../lib/tiltyard/fair/guard.h", "i = parent_of(i);", "break;", "light group"],
     ["a light group has a turn a second", "../lib/tiltyard/fair/guard.h", "NSEC_PER_SEC / (1 + most_starving)", "NSEC_PER_SEC", "light group"],
     ["who has run has waited, too", "../lib/tiltyard/fair/guard.h", " || ran_ns != w->ran_ns", "", "others"],

@@ -2,11 +2,12 @@
 /*
  * A guard against starvation, for real kernels.
  *
- * Linux's fair class shares out by weight alone: nice -20 weighs 5917 times as much as nice 19, so
- * a turn of 4 ms beside one such task is paid for with 24 s of waiting. sched_ext ejects a
+ * Linux's fair class divides CPU time by weight alone: nice -20 weighs 5917 times as much as nice
+ * 19, so a turn of 4 ms beside one such task is paid for with 24 s of waiting. sched_ext ejects a
  * scheduler that leaves a task waiting for 30 s. With starve_limit_ms, a timer looks at all waiting
- * tasks once a second, and moves those to the front that have not run for so long. A task may wait
- * for two seconds longer: one until its last run is noticed, one until the timer looks again.
+ * tasks at least once a second, and moves to the front those that have not run for that long. A
+ * task may wait for up to two seconds more: one until its last run is noticed, one until the timer
+ * looks again.
  */
 #ifndef __LIB_FAIR_GUARD_H
 #define __LIB_FAIR_GUARD_H
@@ -15,21 +16,24 @@
 #include "tunables.h"
 #include "turns.h"
 
-/* Tasks that starve_limit_ms has moved: each is a deviation. presets.toml names it. */
+/* How often starve_limit_ms has moved a task: each move is a deviation, which presets.toml names.
+ */
 u64 nr_rescued;
 
 /* What the timer has seen of a task. Not in its entity, which has to stay small. */
 struct watched {
 	s32 pid;
-	u64 ran_ns;   /* all that it had run */
-	u64 since_ns; /* when it was first seen waiting with that */
+	u64 ran_ns;   /* its total CPU time */
+	u64 since_ns; /* when it was first seen waiting with that CPU time */
 };
 
 static struct watched watched[MAX_TASKS];
 
-/* How many tasks starve on the CPU that is looked at, and on the worst so far. Not locals: of those
- * the verifier follows every value in a loop. */
+/* How many tasks starve on the CPU that is looked at, and the most on any CPU so far. Not local
+ * variables: the verifier would follow each of their values through the loop. */
 static u32 starving, most_starving;
+/* Whether somebody was moved on the CPU that is looked at. */
+static bool moved;
 
 /* Has task i waited for too long? */
 static __always_inline bool starves(u32 i, u64 now_ns)
@@ -38,7 +42,8 @@ static __always_inline bool starves(u32 i, u64 now_ns)
 	u64 ran_ns = entity(i)->sum_exec_ns;
 	s32 pid = entity(i)->custody.pid;
 
-	/* Of another task that had this place, or of none. */
+	/* What is known is of another task that had this slot; or this one does not wait, or ran.
+	 */
 	if (w->pid != pid || !entity(i)->waiting || ran_ns != w->ran_ns) {
 		w->pid = pid;
 		w->ran_ns = ran_ns;
@@ -48,8 +53,8 @@ static __always_inline bool starves(u32 i, u64 now_ns)
 	return now_ns - w->since_ns >= starve_limit_ms * NSEC_PER_MSEC;
 }
 
-/* Moves task i and those groups above it that wait to the front of their queues. Who is there
- * already stays: first come, first served. */
+/* Moves task i, and each waiting group above it, to the front of its queue. An entity that is there
+ * already stays where it is: first come, first served. */
 static __noinline void rescue(u32 i)
 {
 	u32 level;
@@ -57,13 +62,16 @@ static __noinline void rescue(u32 i)
 	bpf_for (level, 0, MAX_DEPTH) {
 		if (!i)
 			break;
-		if (entity(i)->waiting && move_to_front(entity(i)->queue, i))
+		if (entity(i)->waiting && move_to_front(entity(i)->queue, i)) {
+			moved = true;
 			nr_rescued += is_task(i);
+		}
 		i = parent_of(i);
 	}
 }
 
-/* Looks at all tasks of a CPU. */
+/* Looks at all tasks of a CPU. Whoever runs there has to give way: with many tasks, a heavy one's
+ * turn may last for seconds. */
 static __noinline void guard_cpu(u32 cpu, u64 now_ns)
 {
 	struct fair_lock *lk = cpu_lock(cpu);
@@ -72,6 +80,7 @@ static __noinline void guard_cpu(u32 cpu, u64 now_ns)
 	if (!lk)
 		return;
 	starving = 0;
+	moved = false;
 	bpf_spin_lock(&lk->lock);
 	i = cpu_state(cpu)->first_task;
 	bpf_for (n, 0, MAX_TASKS) {
@@ -83,7 +92,11 @@ static __noinline void guard_cpu(u32 cpu, u64 now_ns)
 		}
 		i = entity(i)->list_next;
 	}
+	if (moved)
+		WRITE_ONCE(cpu_state(cpu)->resched, true);
 	bpf_spin_unlock(&lk->lock);
+	if (moved)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if (starving > most_starving)
 		most_starving = starving;
 }

@@ -41,8 +41,8 @@ static bool queues_apart(void);
 /* Entity i is among those that wait for a turn in queue q, and no longer. */
 static void start_waiting(u32 q, u32 i);
 static void stop_waiting(u32 q, u32 i);
-/* Entity i, which waits in queue q, is to have the next turn there, after those that were moved to
- * the front before. False: it was there already. */
+/* Entity i, which waits in queue q, is to have the next turn there, after those of its weight that
+ * were moved to the front before. False: it was there already. */
 static bool move_to_front(u32 q, u32 i);
 /* Entity i gets the turn in queue q. */
 static void set_current(u32 q, u32 i, u64 now_ns);

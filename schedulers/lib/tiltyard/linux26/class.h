@@ -75,7 +75,7 @@ void BPF_STRUCT_OPS(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	settle(i, cpu, now_ns);
-	/* Whoever wakes it runs no task of ours: the kernel does, on a CPU that idled. */
+	/* If the waking CPU runs no task of ours, the kernel woke it, on an idle CPU. */
 	in_interrupt = !READ_ONCE(cpu_rq(bpf_get_smp_processor_id())->curr);
 	bpf_spin_lock(&lk->lock);
 	/* It had the CPU and has lost it without a dispatch(). */
@@ -116,7 +116,7 @@ void BPF_STRUCT_OPS(linux26_dequeue, struct task_struct *p, u64 deq_flags)
 
 /* Choosing ---------------------------------------------------------------------------------- */
 
-/* schedule() says so with the task that runs and goes on. */
+/* schedule() adds this to its result if the running task goes on. */
 #define RUNS_ON MAX_TASKS
 
 /* The task that is to run on @cpu; it has the CPU now. RUNS_ON is added if it is @prev, which runs.
@@ -138,7 +138,7 @@ __noinline int schedule(u32 cpu, u32 prev, u64 now_ns)
 	return next;
 }
 
-/* Runs whom it has to be, @prev if that is the one. False: nobody is runnable. */
+/* Runs the task that is to run next, which may be @prev. False: no task is runnable. */
 static __noinline bool run_next(s32 cpu, struct task_struct *prev, u64 now_ns)
 {
 	u32 prev_slot = prev ? slot_of(prev) : 0, try;
@@ -187,7 +187,7 @@ void BPF_STRUCT_OPS(linux26_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (run_next(cpu, prev, now_ns))
 		return;
-	/* enqueue() brings it where it goes, and this CPU here again. */
+	/* enqueue() takes the task to its new CPU, and makes this CPU call dispatch() again. */
 	if (pushed)
 		return;
 	go_idle(cpu, now_ns);
@@ -362,14 +362,14 @@ static __always_inline int init_machine(void)
 
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS) {
-		scx_bpf_error("%d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
+		scx_bpf_error("linux26: %d CPUs, at most %d are supported", nr_cpus, MAX_CPUS);
 		return -E2BIG;
 	}
 	mask = scx_bpf_get_online_cpumask();
 	err = build_domains(mask, tick_of(scx_bpf_now()));
 	scx_bpf_put_cpumask(mask);
 	if (err)
-		scx_bpf_error("%d nodes, at most %d are supported", nr_nodes, MAX_NODES);
+		scx_bpf_error("linux26: %d nodes, at most %d are supported", nr_nodes, MAX_NODES);
 	return err;
 }
 

@@ -56,7 +56,8 @@ struct rq_task {
 	bool moving, pushed;
 	/* Woken by a waker that is about to leave its CPU to it. */
 	bool sync;
-	/* A task that has not been queued yet: whether it shares memory with who created it. */
+	/* A task that has not been queued yet: whether it shares memory with its creator, and who
+	 * that is, 0 if nobody. */
 	bool thread;
 	u32 forker;
 	struct affinity affinity;

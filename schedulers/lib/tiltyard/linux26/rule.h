@@ -31,24 +31,26 @@ static bool share_slice(u32 cpu, u32 i, u32 parent, u64 now_ns);
 /* sched_exit: task @i is gone, and its parent may get what it leaves. */
 static void inherit(u32 parent, u32 i);
 
-/* Balancing: the best priority of a CPU, of which what runs there has that of @curr. Task @i, which
- * waited in another CPU's active array, or its expired one, joins @rq; true if it is to preempt
- * what runs there. */
+/* Balancing: the best priority on a CPU; @curr is that of the task that runs there. */
 static u32 rq_best_prio(const struct runqueue *rq, u32 curr);
+/* Balancing: task @i, which waited in the active array of another CPU, or its expired one, joins
+ * @rq. True if it is to preempt what runs there. */
+
 static bool rq_pull(struct runqueue *rq, u32 i, bool expired, u64 now_ns);
 
-/* These are called without the lock. Task @i gets a place: all that is known of it is zero. */
+/* These are called without the lock. Slot @i is given to a new task: all of its state becomes zero.
+ */
 static void reset_task(u32 i);
 /* Task @i, new, has been queued. */
 static void end_fork(u32 i);
-/* A task begins to run; it stops while it is runnable, or leaves the class. */
+/* A task begins to run; it stops although it is runnable, or leaves the class. */
 static void begin_run(u32 i);
 static void end_run(struct task_struct *p);
 /* Task p has gone to sleep. */
 static void fall_asleep(struct task_struct *p, u32 i);
 /* @cpu has nothing to run, even after balancing. */
 static void begin_idle(u32 cpu, u64 now_ns);
-/* Shows figures of a task. */
+/* Emits a task's probes. */
 static void probe_task(struct task_struct *p, u32 i);
 
 #endif

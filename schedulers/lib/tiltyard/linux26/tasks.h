@@ -53,7 +53,7 @@ static __always_inline void leave(struct runqueue *rq, u32 i, u64 now_ns, u32 ho
 /* It has been taken that often, or its CPU is none. Left where it is, the queues would be wrong. */
 static __noinline void give_up(u32 i)
 {
-	scx_bpf_error("task %d has been on %d CPUs while one of them was locked",
+	scx_bpf_error("linux26: task %d has been on %d CPUs while one of them was locked",
 		      READ_ONCE(rq_task(i)->custody.pid), LOCK_TRIES);
 }
 
@@ -159,7 +159,7 @@ __noinline int fork_task(u32 i, u32 parent, u64 now_ns)
 	struct queue_lock *lk = rq_lock(cpu);
 	bool resched = false;
 
-	/* For a rule that has no use for it, compilers would leave it undefined: refused. */
+	/* If a rule does not use it, compilers leave it uninitialised, and the verifier refuses. */
 	barrier_var(now_ns);
 	if (!lk)
 		return false;
@@ -183,7 +183,7 @@ static __noinline void bequeath(struct task_struct *p, u32 i)
 		bpf_task_release(parent);
 	if (!heir || heir == i)
 		return;
-	/* It may be moved at this moment: then what its new CPU does to it is lost, or this. */
+	/* It may be moved at this moment: then its new CPU's change or this one is lost. */
 	cpu = READ_ONCE(rq_task(heir)->cpu);
 	lk = rq_lock(cpu);
 	if (!lk)
